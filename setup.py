@@ -1,0 +1,60 @@
+"""Compile the hot modules: every `.py` under src/ with a `.pxd` of the same name beside it.
+
+LEVERET_PURE=1, no Cython or no C compiler: the same files are installed and run as plain Python.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+DIRECTIVES = {
+    "language_level": 3,
+    "annotation_typing": False,  # C types come from the .pxd alone
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "auto_pickle": False,
+}
+
+
+class OptionalBuild(build_ext):
+    """Build what can be built; say so when the result is plain Python."""
+
+    def run(self) -> None:
+        super().run()
+        missing = [e.name for e in self.extensions if not Path(self.get_ext_fullpath(e.name)).exists()]
+        if missing:
+            print(
+                f"leveret: {len(missing)} modules could not be compiled (is there a C compiler?); they run as plain Python",
+                file=sys.stderr,
+            )
+
+
+def hot_modules() -> list[Extension]:
+    if os.environ.get("LEVERET_PURE"):
+        print("leveret: LEVERET_PURE is set, installing plain Python", file=sys.stderr)
+        return []
+    try:
+        from Cython.Build import cythonize
+    except ImportError:
+        print("leveret: no Cython, installing plain Python", file=sys.stderr)
+        return []
+    paths = [p.with_suffix(".py") for p in sorted(Path("src").rglob("*.pxd")) if p.stem != "__init__"]
+    extensions = [
+        Extension(".".join(p.with_suffix("").parts[1:]), [str(p)], optional=True, extra_compile_args=["-O3"])
+        for p in paths
+    ]
+    return cythonize(
+        extensions,
+        build_dir="build/cython",
+        include_path=["src"],
+        compiler_directives=DIRECTIVES,
+        show_all_warnings=False,
+        annotate=bool(os.environ.get("LEVERET_ANNOTATE")),
+    )
+
+
+setup(ext_modules=hot_modules(), cmdclass={"build_ext": OptionalBuild})
