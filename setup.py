@@ -44,8 +44,7 @@ def hot_modules() -> list[Extension]:
         return []
     paths = [p.with_suffix(".py") for p in sorted(Path("src").rglob("*.pxd")) if p.stem != "__init__"]
     extensions = [
-        Extension(".".join(p.with_suffix("").parts[1:]), [str(p)], optional=True, extra_compile_args=["-O3"])
-        for p in paths
+        Extension(".".join(p.with_suffix("").parts[1:]), [str(p)], optional=True, extra_compile_args=["-O3"]) for p in paths
     ]
     return cythonize(
         extensions,

@@ -1,0 +1,52 @@
+# `make run` starts the broker, `make test` checks everything; both set up what they need in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
+TEST_TOOLS := aio-pika amqpstorm coverage hypothesis kombu mypy pika pytest pytest-timeout ruff
+PLAIN_SUITES := tests/wire tests/broker tests/protocol
+
+.PHONY: run test build check bench coverage clean
+
+run: $(VENV)/.installed
+	@echo "Connect with amqp://guest:guest@127.0.0.1:5672/ (pika, aio-pika, kombu, any RabbitMQ client). Ctrl-C stops it."
+	@$(BIN)/leveret
+
+build: $(VENV)/.installed
+
+test: $(VENV)/.installed $(VENV)/.tools check
+	$(BIN)/python -m pytest tests
+	LEVERET_PURE=1 $(BIN)/python -m pytest $(PLAIN_SUITES)
+
+check: $(VENV)/.tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python tools/generate_spec.py --check
+
+bench: $(VENV)/.installed
+	$(BIN)/python tests/bench/compare.py --plain $(BENCH)
+
+coverage: $(VENV)/.installed $(VENV)/.tools
+	LEVERET_PURE=1 $(BIN)/python -m coverage run --source $$($(BIN)/python -c 'import leveret; print(leveret.__path__[0])') -m pytest -q $(PLAIN_SUITES)
+	$(BIN)/python -m coverage report --skip-covered --show-missing
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip setuptools Cython
+	touch $@
+
+# Without isolation, so that only what has changed is compiled again.
+$(VENV)/.installed: $(VENV)/.made $(SOURCES)
+	@echo "Building Leveret (a minute the first time)"
+	$(BIN)/python -m pip install --quiet --no-build-isolation '.[fast]' || $(BIN)/python -m pip install --quiet --no-build-isolation .
+	$(BIN)/python tools/built.py
+	touch $@
+
+$(VENV)/.tools: $(VENV)/.made Makefile
+	$(BIN)/python -m pip install --quiet $(TEST_TOOLS)
+	touch $@
+
+clean:
+	rm -rf $(VENV) build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

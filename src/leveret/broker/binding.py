@@ -1,0 +1,40 @@
+"""A binding: from an exchange to a queue or another exchange, with a routing key and arguments."""
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from leveret.wire.values import Table
+
+if TYPE_CHECKING:
+    from leveret.broker.exchange import Exchange
+    from leveret.broker.queue import Queue
+
+    Destination: TypeAlias = Exchange | Queue
+
+Key = tuple[object, object, str, object]
+
+
+class Binding:
+    """Equal to another when source, destination, routing key and arguments are, the spec's rule for binding twice."""
+
+    __slots__ = ("arguments", "destination", "routing_key", "source")
+
+    def __init__(self, source: "Exchange", destination: "Destination", routing_key: str, arguments: Table) -> None:
+        self.source = source
+        self.destination = destination
+        self.routing_key = routing_key
+        self.arguments = arguments
+
+    @property
+    def key(self) -> Key:
+        return (self.source, self.destination, self.routing_key, frozen(self.arguments))
+
+
+def frozen(value: object) -> object:
+    """A field-table value as something that can be a dictionary's key; True is not 1."""
+    if isinstance(value, dict):
+        return tuple(sorted((name, frozen(item)) for name, item in value.items()))
+    if isinstance(value, list):
+        return tuple(frozen(item) for item in value)
+    if isinstance(value, bool | float) or value is None:
+        return (type(value).__name__, repr(value))
+    return (type(value).__name__ if isinstance(value, str | bytes) else "int", repr(value))

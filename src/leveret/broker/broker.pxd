@@ -1,0 +1,9 @@
+from leveret.broker.work cimport Work
+
+cdef class Broker:
+    cdef public long long epoch
+    cdef public Work work
+    cdef public object settings
+    cdef public dict vhosts
+    cdef public dict users
+    cpdef changed(self)

@@ -1,0 +1,48 @@
+cimport cython
+from leveret.broker.message cimport Entry
+
+@cython.final
+cdef class Window:
+    cdef public long count_limit
+    cdef public long long size_limit
+    cdef public long count
+    cdef public long long size
+    cpdef bint fits(self, Py_ssize_t size)
+    cpdef void take(self, Py_ssize_t size)
+    cpdef void free(self, Py_ssize_t size)
+
+cdef class Consumer:
+    cdef public str tag
+    cdef public bint no_ack
+    cdef public bint exclusive
+    cdef public bint active
+    cdef public bint subscribed
+    cdef public long priority
+    cdef public Window window
+    cdef public Window shared
+    cdef public dict arguments
+    cdef public object queue
+    cpdef bint can_take(self, Py_ssize_t size)
+    cpdef int deliver(self, Entry entry) except -1
+    cpdef int cancelled(self) except -1
+
+@cython.final
+cdef class Level:
+    cdef public long priority
+    cdef public list active
+    cdef public Py_ssize_t turn
+
+@cython.final
+cdef class Rotation:
+    cdef public list everyone
+    cdef public list levels
+    cdef public Py_ssize_t active_count
+    cpdef add(self, Consumer consumer)
+    cpdef remove(self, Consumer consumer)
+    cpdef activate(self, Consumer consumer)
+    @cython.locals(level=Level, active=list, consumer=Consumer)
+    cpdef Consumer next(self, Py_ssize_t size)
+    @cython.locals(level=Level)
+    cdef Level _level(self, long priority)
+    @cython.locals(at=Py_ssize_t)
+    cdef _deactivate(self, Level level, Consumer consumer)

@@ -1,0 +1,171 @@
+"""Consumers, their prefetch windows, and the turn they take: who gets a queue's messages next.
+from leveret.wire.values import Table
+
+Knows nothing of messages but their size. A consumer is told of a delivery through `deliver`, which the protocol's own
+kind of consumer overrides; the queue itself never learns who listens.
+
+  (1) Of the consumers with the highest priority that can take a message, each takes one in turn.
+  (2) A consumer found unable to take one leaves the rotation; whoever gives it room again must `activate` it.
+  (3) Messages that need no acknowledgement are bounded by no window.
+"""
+
+from typing import TYPE_CHECKING
+
+from leveret.wire.values import Table
+
+if TYPE_CHECKING:
+    from leveret.broker.message import Entry
+    from leveret.broker.queue import Queue
+
+
+class Window:
+    """How many messages and body bytes may be unacknowledged at once; 0 is no limit."""
+
+    __slots__ = ("count", "count_limit", "size", "size_limit")
+
+    def __init__(self, count_limit: int = 0, size_limit: int = 0) -> None:
+        self.count_limit = count_limit
+        self.size_limit = size_limit
+        self.count = 0
+        self.size = 0
+
+    def fits(self, size: int) -> bool:
+        """Whether a body of `size` bytes may be sent; one larger than the window may when nothing is outstanding."""
+        if self.count_limit and self.count >= self.count_limit:
+            return False
+        return self.size_limit == 0 or self.count == 0 or self.size + size <= self.size_limit
+
+    def take(self, size: int) -> None:
+        self.count += 1
+        self.size += size
+
+    def free(self, size: int) -> None:
+        self.count -= 1
+        self.size -= size
+
+
+class Consumer:
+    """A basic.consume on one queue.
+
+    `window` is its own prefetch, `shared` its channel's.
+    """
+
+    __slots__ = (
+        "active",
+        "arguments",
+        "exclusive",
+        "no_ack",
+        "priority",
+        "queue",
+        "shared",
+        "subscribed",
+        "tag",
+        "window",
+    )
+
+    queue: "Queue"
+
+    def __init__(
+        self,
+        tag: str,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        window: Window | None = None,
+        shared: Window | None = None,
+        arguments: Table | None = None,
+        priority: int = 0,
+    ) -> None:
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.window = window or Window()
+        self.shared = shared or Window()
+        self.arguments = arguments or {}
+        self.priority = priority
+        self.active = False
+        self.subscribed = False
+
+    def can_take(self, size: int) -> bool:
+        """Whether a message of `size` bytes may be delivered to it now."""
+        return self.no_ack or (self.window.fits(size) and self.shared.fits(size))
+
+    def deliver(self, entry: "Entry") -> None:
+        """Send this entry to the client. Must not call the queue."""
+        raise NotImplementedError
+
+    def cancelled(self) -> None:
+        """Tell the client that its queue is gone."""
+        raise NotImplementedError
+
+
+class Level:
+    """The active consumers of one priority, and whose turn it is."""
+
+    __slots__ = ("active", "priority", "turn")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.active: list[Consumer] = []
+        self.turn = 0
+
+
+class Rotation:
+    """The consumers of one queue."""
+
+    __slots__ = ("active_count", "everyone", "levels")
+
+    def __init__(self) -> None:
+        self.everyone: list[Consumer] = []
+        self.levels: list[Level] = []
+        self.active_count = 0
+
+    def add(self, consumer: Consumer) -> None:
+        self.everyone.append(consumer)
+        consumer.subscribed = True
+        self.activate(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        self.everyone.remove(consumer)
+        consumer.subscribed = False
+        if consumer.active:
+            self._deactivate(self._level(consumer.priority), consumer)
+
+    def activate(self, consumer: Consumer) -> None:
+        """Put a consumer that has room again at the end of the turn."""
+        if consumer.active or not consumer.subscribed:
+            return
+        consumer.active = True
+        self.active_count += 1
+        self._level(consumer.priority).active.append(consumer)
+
+    def next(self, size: int) -> Consumer | None:
+        """The consumer whose turn it is to take a body of `size` bytes, if any can."""
+        for level in self.levels:
+            active = level.active
+            while active:
+                if level.turn >= len(active):
+                    level.turn = 0
+                consumer = active[level.turn]
+                if consumer.can_take(size):
+                    level.turn += 1
+                    return consumer
+                self._deactivate(level, consumer)
+        return None
+
+    def _level(self, priority: int) -> Level:
+        for at, level in enumerate(self.levels):
+            if level.priority == priority:
+                return level
+            if level.priority < priority:
+                self.levels.insert(at, Level(priority))
+                return self.levels[at]
+        self.levels.append(Level(priority))
+        return self.levels[len(self.levels) - 1]
+
+    def _deactivate(self, level: Level, consumer: Consumer) -> None:
+        at = level.active.index(consumer)
+        del level.active[at]
+        if at < level.turn:
+            level.turn -= 1
+        consumer.active = False
+        self.active_count -= 1

@@ -1,0 +1,76 @@
+"""The headers exchange: a message's headers matched against the arguments of each binding.
+
+`x-match` says how: all (the default) or any of the arguments must be among the headers. Arguments whose names start with
+`x-` do not count, except in the forms all-with-x and any-with-x, where only `x-match` itself does not. An argument
+without a value (void) asks only that the header be there.
+"""
+
+from leveret.broker.binding import Binding
+from leveret.broker.exchange import Exchange
+from leveret.errors import PreconditionFailed
+from leveret.terms import term
+from leveret.wire.values import Table, Value, kind_of
+
+FORMS = ("all", "any", "all-with-x", "any-with-x")
+
+
+class Criteria:
+    """What one binding asks of the headers."""
+
+    __slots__ = ("any", "wanted")
+
+    def __init__(self, arguments: Table) -> None:
+        form = str(arguments.get("x-match", "all"))
+        skipped = "x-match" if form.endswith("with-x") else "x-"
+        self.any = form.startswith("any")
+        self.wanted = [(name, value) for name, value in arguments.items() if not name.startswith(skipped)]
+
+    def fit(self, headers: Table) -> bool:
+        for name, value in self.wanted:
+            fits = name in headers and (value is None or same(headers[name], value))
+            if fits == self.any:
+                return fits
+        return not self.any
+
+
+class HeadersExchange(Exchange):
+    """To the destinations whose arguments fit the message's headers."""
+
+    __slots__ = ("_criteria",)
+
+    def __init__(self, name: str, title: str, kind: str, arguments: Table) -> None:
+        Exchange.__init__(self, name, title, kind, arguments)
+        self.by_headers = True
+        self._criteria: dict[object, tuple[Criteria, object]] = {}
+
+    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+        given = headers or {}
+        return [destination for criteria, destination in self._criteria.values() if criteria.fit(given)]
+
+    def check_binding(self, arguments: Table) -> None:
+        form = arguments.get("x-match", "all")
+        if not isinstance(form, str):
+            raise PreconditionFailed(f"Invalid x-match field type {kind_of(form)} (value {term(form)}); expected longstr")
+        if form not in FORMS:
+            raise PreconditionFailed(
+                f"Invalid x-match field value {term(form)}; expected all, any, all-with-x, or any-with-x"
+            )
+
+    def _add(self, binding: Binding) -> None:
+        self._criteria[binding.key] = (Criteria(binding.arguments), binding.destination)
+
+    def _remove(self, binding: Binding) -> None:
+        del self._criteria[binding.key]
+
+
+def same(one: Value, other: Value) -> bool:
+    """Whether two field values are the same value, whatever the width of their numbers; True is not 1, 1 is not 1.0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, float) or isinstance(other, float):
+        return isinstance(one, float) and isinstance(other, float) and one == other
+    if isinstance(one, str) and isinstance(other, bytes):
+        return one.encode() == other
+    if isinstance(one, bytes) and isinstance(other, str):
+        return one == other.encode()
+    return one == other

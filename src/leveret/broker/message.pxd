@@ -1,0 +1,33 @@
+cimport cython
+
+@cython.final
+cdef class Origin:
+    cdef public str exchange
+    cdef public str routing_key
+    cdef public bytes address
+
+@cython.final
+@cython.freelist(256)
+@cython.no_gc
+cdef class Message:
+    cdef public Origin origin
+    cdef public bytes content
+    cdef public Py_ssize_t header_size
+    cdef public Py_ssize_t body_size
+    cdef public Py_ssize_t frame_size
+    cdef public bint persistent
+
+@cython.final
+@cython.freelist(256)
+cdef class Entry:
+    cdef public object queue
+    cdef public Message message
+    cdef public object consumer
+    cdef public long long seq
+    cdef public bint redelivered
+
+@cython.locals(message=Message)
+cpdef Message new_message(Origin origin, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size, bint persistent)
+
+@cython.locals(entry=Entry)
+cpdef Entry new_entry(object queue, Message message, long long seq)

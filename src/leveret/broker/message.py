@@ -1,0 +1,80 @@
+"""A message, its origin, and its place in a queue.
+
+The content stays as the publisher's frames brought it: one content header frame and then body frames, all but the last
+with `frame_size` bytes of body. Whoever needs to look inside asks `wire/content.py`; this module and the queues only
+carry it. One Message is shared by all queues that hold it and is never changed.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leveret.broker.consumer import Consumer
+    from leveret.broker.queue import Queue
+
+
+class Origin:
+    """Where messages were published to; shared by all messages of one route.
+
+    `address` is exchange and routing key as a delivery carries them, up to the end of its frame.
+    """
+
+    __slots__ = ("address", "exchange", "routing_key")
+
+    def __init__(self, exchange: str, routing_key: str, address: bytes) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.address = address
+
+
+class Message:
+    """What was published: origin and content."""
+
+    __slots__ = ("body_size", "content", "frame_size", "header_size", "origin", "persistent")
+
+    origin: Origin
+    content: bytes
+    header_size: int
+    body_size: int
+    frame_size: int
+    persistent: bool
+
+
+class Entry:
+    """A message's place in one queue.
+
+    `seq` orders the queue; `consumer` is who has it unacknowledged (None: ready, or taken by basic.get).
+    """
+
+    __slots__ = ("consumer", "message", "queue", "redelivered", "seq")
+
+    queue: "Queue"
+    message: Message
+    consumer: "Consumer | None"
+    seq: int
+    redelivered: bool
+
+
+def new_message(
+    origin: Origin, content: bytes, header_size: int, body_size: int, frame_size: int, persistent: bool
+) -> Message:
+    """Make a message; `frame_size` is the body bytes in each frame but the last."""
+    # Not through a constructor: compiled, that would cost as much as the rest of a publish.
+    message = Message.__new__(Message)
+    message.origin = origin
+    message.content = content
+    message.header_size = header_size
+    message.body_size = body_size
+    message.frame_size = frame_size
+    message.persistent = persistent
+    return message
+
+
+def new_entry(queue: "Queue", message: Message, seq: int) -> Entry:
+    """Make a place for `message` in `queue`."""
+    entry = Entry.__new__(Entry)
+    entry.queue = queue
+    entry.message = message
+    entry.consumer = None
+    entry.seq = seq
+    entry.redelivered = False
+    return entry

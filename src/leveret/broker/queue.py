@@ -1,0 +1,261 @@
+"""A queue: messages in order, ready or unacknowledged.
+
+It is a deterministic machine. `accept`, `take`, `settle`, `requeue` and `purge` are the only ways its messages change, time
+comes in as an argument, and the same commands leave the same state. Who consumes is kept beside it, in a Rotation, and
+only `dispatch` and `accept` look there. Knows no client, socket, file or clock; never calls the broker.
+
+  (1) `seq` grows by one with each message and is never reused.
+  (2) What was given back stands, in order of seq, before everything that was never taken: whatever was taken came from
+      the front, so every seq in `_requeued` is below every seq in `_ready`.
+  (3) `ready_count` and `unacked_count` say where each message is: in one of them, or gone.
+  (4) A message is offered to a consumer at once when nothing is ready before it.
+"""
+
+from bisect import insort
+
+from leveret.broker.consumer import Consumer, Rotation
+from leveret.broker.message import Entry, Message, new_entry
+from leveret.broker.work import Discard, Task, Work
+from leveret.errors import AccessRefused
+from leveret.wire.values import Table
+
+COMPACT_FROM = 1024
+
+
+class Dispatch(Task):
+    """Goes on with a queue's deliveries that a spent budget interrupted."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: "Queue") -> None:
+        self.queue = queue
+
+    def run(self, work: Work) -> bool:
+        self.queue.deferred = False
+        self.queue.dispatch()
+        return True
+
+
+class Queue:
+    """One queue of one virtual host.
+
+    `owner` is the connection an exclusive queue belongs to; `unused` is done when the last consumer leaves;
+    `mark` and `is_queue` serve the router.
+    """
+
+    __slots__ = (
+        "_head",
+        "_ready",
+        "_requeued",
+        "arguments",
+        "auto_delete",
+        "bindings",
+        "deferred",
+        "deleted",
+        "durable",
+        "is_queue",
+        "mark",
+        "name",
+        "next_seq",
+        "owner",
+        "ready_bytes",
+        "ready_count",
+        "rotation",
+        "title",
+        "unacked_bytes",
+        "unacked_count",
+        "unused",
+        "work",
+    )
+
+    def __init__(self, name: str, title: str, work: Work, arguments: Table) -> None:
+        self.name = name
+        self.title = title
+        self.work = work
+        self.arguments = arguments
+        self.durable = False
+        self.auto_delete = False
+        self.owner: object = None
+        self.unused: Task | None = None
+        self.bindings: dict[object, object] = {}
+        self.is_queue = True
+        self.mark = 0
+        self.deleted = False
+        self.deferred = False
+        self.rotation = Rotation()
+        self.next_seq = 1
+        self.ready_count = 0
+        self.ready_bytes = 0
+        self.unacked_count = 0
+        self.unacked_bytes = 0
+        self._ready: list[Entry | None] = []
+        self._head = 0
+        self._requeued: list[Entry] = []
+
+    # Commands
+
+    def accept(self, message: Message, now: int) -> bool:
+        """Take a message at `now` (ms), or give it straight to a consumer; False if it is refused."""
+        seq = self.next_seq
+        self.next_seq = seq + 1
+        self.work.left -= 1
+        entry = new_entry(self, message, seq)
+        if self.ready_count == 0 and self.rotation.active_count != 0:
+            consumer = self.rotation.next(message.body_size)
+            if consumer is not None:
+                self._hand_over(entry, consumer)
+                return True
+        self._ready.append(entry)
+        self.ready_count += 1
+        self.ready_bytes += message.body_size
+        return True
+
+    def take(self, no_ack: bool) -> Entry | None:
+        """Take the first ready message for basic.get; unacknowledged from now on unless `no_ack`."""
+        if self.ready_count == 0:
+            return None
+        entry = self._first()
+        self._remove_first(entry)
+        if not no_ack:
+            self.unacked_count += 1
+            self.unacked_bytes += entry.message.body_size
+        return entry
+
+    def settle(self, entry: Entry) -> None:
+        """Forget an unacknowledged message; its consumer has room for another."""
+        self.work.left -= 1
+        size = entry.message.body_size
+        self.unacked_count -= 1
+        self.unacked_bytes -= size
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.window.free(size)
+            consumer.shared.free(size)
+
+    def requeue(self, entries: list[Entry]) -> None:
+        """Put unacknowledged messages back where they were, marked as delivered before."""
+        for entry in entries:
+            self.settle(entry)
+            entry.consumer = None
+            entry.redelivered = True
+            if not self.deleted:
+                self.ready_count += 1
+                self.ready_bytes += entry.message.body_size
+        if self.deleted:
+            return
+        if len(entries) == 1:
+            insort(self._requeued, entries[0], key=_backwards)
+        else:
+            self._requeued.extend(entries)
+            self._requeued.sort(key=_backwards)
+
+    def purge(self) -> int:
+        """Drop all ready messages and return how many there were."""
+        count = self.ready_count
+        self.ready_count = 0
+        self.ready_bytes = 0
+        self.work.add(Discard(self._ready))  # type: ignore[arg-type]
+        self.work.add(Discard(self._requeued))  # type: ignore[arg-type]
+        self._ready = []
+        self._requeued = []
+        self._head = 0
+        return count
+
+    def delete(self) -> int:
+        """Drop everything, tell the consumers, and return how many messages were ready."""
+        self.deleted = True
+        for consumer in list(self.rotation.everyone):
+            self.rotation.remove(consumer)
+            consumer.cancelled()
+        return self.purge()
+
+    # Consumers
+
+    def check_subscribable(self, consumer: Consumer) -> None:
+        """Refuse a consumer that wants the queue for itself, or that another has for itself."""
+        everyone = self.rotation.everyone
+        if everyone and (consumer.exclusive or everyone[0].exclusive):
+            raise AccessRefused(f"{self.title} in exclusive use")
+
+    def subscribe(self, consumer: Consumer) -> None:
+        """Add a consumer. May call `deliver` before returning."""
+        consumer.queue = self
+        self.rotation.add(consumer)
+        self.dispatch()
+
+    def cancel(self, consumer: Consumer) -> None:
+        """Remove a consumer; what it has unacknowledged stays with it."""
+        if not consumer.subscribed:
+            return
+        self.rotation.remove(consumer)
+        if self.unused is not None and not self.rotation.everyone:
+            self.work.add(self.unused)
+
+    def resume(self, consumer: Consumer) -> None:
+        """Count a consumer in again that may have room. May call `deliver` before returning."""
+        self.rotation.activate(consumer)
+        if self.ready_count != 0:
+            self.dispatch()
+
+    def dispatch(self) -> None:
+        """Pair ready messages with consumers that can take them."""
+        while self.ready_count != 0 and self.rotation.active_count != 0:
+            if self.work.left <= 0:
+                self._defer()
+                return
+            entry = self._first()
+            consumer = self.rotation.next(entry.message.body_size)
+            if consumer is None:
+                return
+            self._remove_first(entry)
+            self._hand_over(entry, consumer)
+
+    @property
+    def consumer_count(self) -> int:
+        return len(self.rotation.everyone)
+
+    def _defer(self) -> None:
+        if not self.deferred:
+            self.deferred = True
+            self.work.add(Dispatch(self))
+
+    def _hand_over(self, entry: Entry, consumer: Consumer) -> None:
+        self.work.left -= 1
+        if not consumer.no_ack:
+            size = entry.message.body_size
+            entry.consumer = consumer
+            consumer.window.take(size)
+            consumer.shared.take(size)
+            self.unacked_count += 1
+            self.unacked_bytes += size
+        consumer.deliver(entry)
+
+    # The order
+
+    def _first(self) -> Entry:
+        if self._requeued:
+            return self._requeued[len(self._requeued) - 1]
+        entry = self._ready[self._head]
+        assert entry is not None
+        return entry
+
+    def _remove_first(self, entry: Entry) -> None:
+        self.ready_count -= 1
+        self.ready_bytes -= entry.message.body_size
+        if self._requeued:
+            self._requeued.pop()
+            return
+        ready = self._ready
+        head = self._head
+        ready[head] = None
+        head += 1
+        # Forget the taken part once it is most of the list: on average less than one move a message.
+        if head >= COMPACT_FROM and head * 2 >= len(ready):
+            del ready[:head]
+            head = 0
+        self._head = head
+
+
+def _backwards(entry: Entry) -> int:
+    # The next one to go stands last, where it is cheap to remove.
+    return -entry.seq

@@ -1,0 +1,14 @@
+cimport cython
+from leveret.broker.exchange cimport Exchange
+from leveret.broker.queue cimport Queue
+
+@cython.final
+cdef class Router:
+    cdef dict _exchanges
+    cdef long long _stamp
+    cdef public bint cacheable
+    @cython.locals(queues=list, pending=list, at=Py_ssize_t, source=Exchange, found=list)
+    cpdef list route(self, Exchange exchange, str routing_key, dict headers)
+    @cython.locals(queue=Queue, exchange=Exchange)
+    cdef _reach(self, object destination, list queues, list pending)
+    cdef list _alternate(self, Exchange source)

@@ -1,0 +1,57 @@
+"""From an exchange to the queues a message reaches.
+
+Follows bindings between exchanges to any depth, each exchange and each queue at most once, so that cycles end and no
+queue gets a message twice. An exchange that leads nowhere hands on to its alternate. Knows nothing of messages.
+"""
+
+from leveret.broker.exchange import Exchange
+from leveret.broker.queue import Queue
+from leveret.wire.values import Table
+
+
+class Router:
+    """Routes within one virtual host.
+
+    After `route`, `cacheable` says whether the result depends on the exchange and routing key alone.
+    """
+
+    __slots__ = ("_exchanges", "_stamp", "cacheable")
+
+    def __init__(self, exchanges: dict[str, Exchange]) -> None:
+        self._exchanges = exchanges
+        self._stamp = 0
+        self.cacheable = True
+
+    def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:
+        """The queues reached, in the order of their bindings."""
+        self._stamp += 1
+        self.cacheable = True
+        queues: list[Queue] = []
+        exchange.mark = self._stamp
+        pending = [exchange]
+        at = 0
+        while at < len(pending):
+            source = pending[at]
+            at += 1
+            if source.by_headers:
+                self.cacheable = False
+            found = source.match(routing_key, headers)
+            if not found and source.alternate is not None:
+                found = self._alternate(source)
+            for destination in found:
+                self._reach(destination, queues, pending)
+        return queues
+
+    def _reach(self, destination: object, queues: list[Queue], pending: list[Exchange]) -> None:
+        if isinstance(destination, Queue):
+            if destination.mark != self._stamp:
+                destination.mark = self._stamp
+                queues.append(destination)
+        elif isinstance(destination, Exchange) and destination.mark != self._stamp:
+            destination.mark = self._stamp
+            pending.append(destination)
+
+    def _alternate(self, source: Exchange) -> list[object]:
+        assert source.alternate is not None
+        alternate = self._exchanges.get(source.alternate)
+        return [] if alternate is None else [alternate]

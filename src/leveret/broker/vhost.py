@@ -1,0 +1,327 @@
+"""A virtual host: its exchanges, queues and bindings, and the rules for making and removing them.
+
+Checks stand in a column and then the thing is done; whoever asks (a channel, the management API) has already checked
+rights. Every change raises the broker's epoch, which drops remembered routes. Knows no channel or connection: an
+exclusive queue's owner is any object.
+
+  (1) A binding is known to both its ends; removing an end removes its bindings.
+  (2) An auto-delete exchange goes with the last binding that leads from it, an auto-delete queue with its last consumer.
+"""
+
+import secrets
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from leveret.broker.binding import Binding
+from leveret.broker.exchange import DefaultExchange, DirectExchange, Exchange, FanoutExchange
+from leveret.broker.headers import HeadersExchange
+from leveret.broker.queue import Queue
+from leveret.broker.router import Router
+from leveret.broker.topic import TopicExchange
+from leveret.broker.work import Task, Work
+from leveret.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
+from leveret.wire.values import Table, kind_of
+
+if TYPE_CHECKING:
+    from leveret.broker.binding import Destination
+    from leveret.broker.broker import Broker
+
+EXCHANGE_TYPES: dict[str, type[Exchange]] = {
+    "direct": DirectExchange,
+    "fanout": FanoutExchange,
+    "topic": TopicExchange,
+    "headers": HeadersExchange,
+}
+
+PREDECLARED = (
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+
+
+class DeleteUnused(Task):
+    """Deletes an auto-delete queue whose last consumer has left."""
+
+    __slots__ = ("_queue", "_vhost")
+
+    def __init__(self, vhost: "VirtualHost", queue: Queue) -> None:
+        self._vhost = vhost
+        self._queue = queue
+
+    def run(self, work: Work) -> bool:
+        if not self._queue.deleted and not self._queue.consumer_count:
+            self._vhost.remove_queue(self._queue)
+        return True
+
+
+class VirtualHost:
+    """One tenant's exchanges, queues and bindings."""
+
+    def __init__(self, name: str, broker: "Broker") -> None:
+        self.name = name
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, Queue] = {}
+        self.router = Router(self.exchanges)
+        self._broker = broker
+        self._predeclare()
+
+    def _predeclare(self) -> None:
+        self.exchanges[""] = DefaultExchange(self.exchange_title(""), self.queues)  # type: ignore[arg-type]
+        for name, kind, internal in PREDECLARED:
+            exchange = EXCHANGE_TYPES[kind](name, self.exchange_title(name), kind, {})
+            exchange.durable = True
+            exchange.internal = internal
+            self.exchanges[name] = exchange
+
+    # Names
+
+    def exchange_title(self, name: str) -> str:
+        return f"exchange '{name}' in vhost '{self.name}'"
+
+    def queue_title(self, name: str) -> str:
+        return f"queue '{name}' in vhost '{self.name}'"
+
+    def exchange(self, name: str) -> Exchange:
+        """The exchange of that name, or NotFound."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise NotFound(f"no {self.exchange_title(name)}")
+        return exchange
+
+    def queue(self, name: str, owner: object) -> Queue:
+        """The queue of that name as far as connection `owner` may use it, or NotFound, or ResourceLocked."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFound(f"no {self.queue_title(name)}")
+        if queue.owner is not None and queue.owner is not owner:
+            raise locked(queue)
+        return queue
+
+    # Exchanges
+
+    def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Table | None = None,
+    ) -> Exchange:
+        """Make an exchange, or check that the one there is the same."""
+        arguments = arguments or {}
+        if kind not in EXCHANGE_TYPES:
+            raise PreconditionFailed(f"unknown exchange type '{kind}'")
+        name = stripped(name)
+        check_not_default(name)
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            check_unreserved("exchange", name)
+            check_name_argument(arguments, "alternate-exchange", self.exchange_title(name))
+            exchange = EXCHANGE_TYPES[kind](name, self.exchange_title(name), kind, arguments)
+            exchange.durable = durable
+            exchange.auto_delete = auto_delete
+            exchange.internal = internal
+            self.exchanges[name] = exchange
+            self._broker.changed()
+            return exchange
+        check_same("type", exchange.title, kind, exchange.kind)
+        check_same("durable", exchange.title, durable, exchange.durable)
+        check_same("auto_delete", exchange.title, auto_delete, exchange.auto_delete)
+        check_same("internal", exchange.title, internal, exchange.internal)
+        check_same_argument("alternate-exchange", exchange.title, arguments, exchange.arguments)
+        return exchange
+
+    def find_exchange(self, name: str) -> Exchange:
+        """Declare passively: the exchange must be there and not be the default one."""
+        name = stripped(name)
+        check_not_default(name)
+        return self.exchange(name)
+
+    def delete_exchange(self, name: str, if_unused: bool = False) -> None:
+        """Delete an exchange and its bindings; one that is not there is fine."""
+        name = stripped(name)
+        check_not_default(name)
+        if name.startswith("amq."):
+            raise AccessRefused(f"deletion of system {self.exchange_title(name)} not allowed")
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            return
+        if if_unused and exchange.bindings:
+            raise PreconditionFailed(f"{exchange.title} in use")
+        self._remove_exchange(exchange)
+
+    def _remove_exchange(self, exchange: Exchange) -> None:
+        del self.exchanges[exchange.name]
+        exchange.deleted = True
+        for binding in list(exchange.bindings.values()):
+            exchange.unbind(binding)
+            del inbound(binding.destination)[binding.key]
+        self._remove_bindings(list(exchange.inbound.values()))
+        self._broker.changed()
+
+    # Queues
+
+    def declare_queue(
+        self,
+        name: str,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        owner: object = None,
+        arguments: Table | None = None,
+    ) -> Queue:
+        """Make a queue, or check that the one there is the same; `owner` is set for an exclusive one."""
+        name = stripped(name)
+        if name:
+            check_unreserved("queue", name)
+        else:
+            name = f"amq.gen-{secrets.token_urlsafe(16)}"
+        queue = self.queues.get(name)
+        # RabbitMQ: an exclusive queue is never durable, whatever was asked.
+        durable = durable and owner is None
+        if queue is None:
+            return self._make_queue(name, durable, auto_delete, owner, arguments or {})
+        if queue.owner is not owner:
+            raise locked(queue)
+        check_same("durable", queue.title, durable, queue.durable)
+        check_same("auto_delete", queue.title, auto_delete, queue.auto_delete)
+        return queue
+
+    def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
+        queue = Queue(name, self.queue_title(name), self._broker.work, arguments)
+        queue.durable = durable
+        queue.auto_delete = auto_delete
+        queue.owner = owner
+        if auto_delete:
+            queue.unused = DeleteUnused(self, queue)
+        self.queues[name] = queue
+        self._broker.changed()
+        return queue
+
+    def delete_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue and return how many messages were ready; one that is not there is fine."""
+        name = stripped(name)
+        if name not in self.queues:
+            return 0
+        queue = self.queue(name, owner)
+        if if_empty and queue.ready_count:
+            raise PreconditionFailed(f"{queue.title} not empty")
+        if if_unused and queue.consumer_count:
+            raise PreconditionFailed(f"{queue.title} in use")
+        return self.remove_queue(queue)
+
+    def remove_queue(self, queue: Queue) -> int:
+        """Remove a queue with its bindings and messages."""
+        del self.queues[queue.name]
+        self._remove_bindings(list(queue.bindings.values()))  # type: ignore[arg-type]
+        self._broker.changed()
+        return queue.delete()
+
+    # Bindings
+
+    def bind(self, source: str, destination: "Destination", routing_key: str, arguments: Table) -> None:
+        """Bind; doing it twice changes nothing."""
+        exchange = self.exchange(source)
+        exchange.check_binding(arguments)
+        binding = Binding(exchange, destination, routing_key, arguments)
+        if binding.key in exchange.bindings:
+            return
+        exchange.bind(binding)
+        inbound(destination)[binding.key] = binding
+        self._broker.changed()
+
+    def unbind(self, source: str, destination: "Destination", routing_key: str, arguments: Table) -> None:
+        """Unbind; what is not there is fine."""
+        exchange = self.exchanges.get(source)
+        if exchange is None:
+            return
+        binding = exchange.bindings.get(Binding(exchange, destination, routing_key, arguments).key)
+        if binding is not None:
+            self._remove_bindings([binding])
+            self._broker.changed()
+
+    def _remove_bindings(self, bindings: Iterable[Binding]) -> None:
+        # A list, not recursion: auto-delete exchanges bound in a long chain go one after the other.
+        pending = list(bindings)
+        while pending:
+            binding = pending.pop()
+            source = binding.source
+            source.unbind(binding)
+            del inbound(binding.destination)[binding.key]
+            if source.auto_delete and not source.bindings and not source.deleted:
+                source.deleted = True
+                del self.exchanges[source.name]
+                pending.extend(source.inbound.values())
+
+    def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:
+        """The queues a message reaches."""
+        return self.router.route(exchange, routing_key, headers)
+
+
+def inbound(destination: "Destination") -> dict[object, object]:
+    """The bindings that lead to a queue or exchange."""
+    if isinstance(destination, Queue):
+        return destination.bindings
+    return destination.inbound  # type: ignore[return-value]
+
+
+def locked(queue: Queue) -> ResourceLocked:
+    return ResourceLocked(
+        f"cannot obtain exclusive access to locked {queue.title}. It could be originally declared on another "
+        "connection or the exclusive property value does not match that of the original declaration."
+    )
+
+
+def stripped(name: str) -> str:
+    # RabbitMQ: line ends are taken out of names.
+    return name.replace("\n", "").replace("\r", "")
+
+
+def check_not_default(name: str) -> None:
+    if not name:
+        raise AccessRefused("operation not permitted on the default exchange")
+
+
+def check_unreserved(kind: str, name: str) -> None:
+    if name.startswith("amq."):
+        raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def check_name_argument(arguments: Table, key: str, title: str) -> None:
+    if key in arguments and not isinstance(arguments[key], str):
+        raise PreconditionFailed(f"invalid type '{kind_of(arguments[key])}' for arg '{key}' in {title}")
+
+
+def check_same(key: str, title: str, received: object, current: object) -> None:
+    """Refuse a second declaration that differs in a field."""
+    if received != current:
+        raise PreconditionFailed(
+            f"inequivalent arg '{key}' for {title}: received '{plain(received)}' but current is '{plain(current)}'"
+        )
+
+
+def check_same_argument(key: str, title: str, received: Table, current: Table) -> None:
+    """Refuse a second declaration that differs in an argument."""
+    if key in received and key in current:
+        check_same(key, title, received[key], current[key])
+    elif key in received or key in current:
+        raise PreconditionFailed(
+            f"inequivalent arg '{key}' for {title}: received {described(received, key)} "
+            f"but current is {described(current, key)}"
+        )
+
+
+def described(arguments: Table, key: str) -> str:
+    if key not in arguments:
+        return "none"
+    return f"the value '{plain(arguments[key])}' of type '{kind_of(arguments[key])}'"
+
+
+def plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

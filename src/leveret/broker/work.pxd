@@ -1,0 +1,18 @@
+cimport cython
+
+cdef class Task:
+    cpdef bint run(self, Work work) except -1
+
+cdef class Work:
+    cdef public long left
+    cdef list _tasks
+    cdef Py_ssize_t _head
+    cpdef void add(self, Task task)
+    cpdef void begin(self)
+    @cython.locals(tasks=list)
+    cpdef bint drain(self) except -1
+
+cdef class Discard(Task):
+    cdef list _objects
+    @cython.locals(objects=list, keep=Py_ssize_t)
+    cpdef bint run(self, Work work) except -1

@@ -1,0 +1,79 @@
+"""The budget of one pass, and the list of what still has to be done.
+
+A pass handles one read from one socket. Everything it does to a queue costs one unit of `left`; when that is used up the
+pass stops where it is and goes on in the next turn of the loop, so that no client makes the others wait. Queue methods
+never call back into the broker: what they cause elsewhere is put on this list and done when the operation has returned.
+
+Knows nothing of queues, sockets or clocks.
+
+  (1) Tasks run in the order they were added; one that is not finished keeps its place.
+  (2) A task does at most about `left` units at a time.
+"""
+
+PASS_BUDGET = 2000
+
+
+class Task:
+    """Something to do in pieces."""
+
+    __slots__ = ()
+
+    def run(self, work: "Work") -> bool:
+        """Do a piece of it, spending `work.left`; True when nothing is left to do."""
+        raise NotImplementedError
+
+
+class Work:
+    """One broker's budget and task list."""
+
+    __slots__ = ("_head", "_tasks", "left")
+
+    def __init__(self) -> None:
+        self.left = PASS_BUDGET
+        self._tasks: list[Task] = []
+        self._head = 0
+
+    def __bool__(self) -> bool:
+        return self._head < len(self._tasks)
+
+    def add(self, task: Task) -> None:
+        self._tasks.append(task)
+
+    def begin(self) -> None:
+        """Start a pass with a full budget."""
+        self.left = PASS_BUDGET
+
+    def drain(self) -> bool:
+        """Run tasks until none is left or the budget is spent; True if none is left."""
+        tasks = self._tasks
+        while self._head < len(tasks):
+            if self.left <= 0:
+                return False
+            if not tasks[self._head].run(self):
+                continue
+            self._head += 1
+        tasks.clear()
+        self._head = 0
+        return True
+
+    def drop_first(self) -> None:
+        """Forget the task at hand, which has failed."""
+        self._head += 1
+
+
+class Discard(Task):
+    """Frees many objects a few at a time: a million at once would stop the loop."""
+
+    __slots__ = ("_objects",)
+
+    PIECE = 4096
+
+    def __init__(self, objects: list[object]) -> None:
+        self._objects = objects
+
+    def run(self, work: Work) -> bool:
+        objects = self._objects
+        keep = max(0, len(objects) - self.PIECE)
+        del objects[keep:]
+        work.left -= self.PIECE // 8
+        return not objects

@@ -1,0 +1,82 @@
+"""The command `leveret`: starts the broker and runs it until it is told to stop."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import click
+
+from leveret import __version__
+from leveret.server.config import BadSetting, Config, load
+from leveret.server.node import Node
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", type=str, metavar="FILE", help="Read settings from this TOML file.")
+@click.option("--host", metavar="HOST", help="Listen on this address.  [default: 127.0.0.1]")
+@click.option("--port", metavar="PORT", help="Listen for AMQP on this port; 0 takes a free one.  [default: 5672]")
+@click.option("--management-port", metavar="PORT", help="Port of the management API.  [default: 15672]")
+@click.option("--data-dir", metavar="DIR", help="Keep durable data here.  [default: leveret-data]")
+@click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
+@click.version_option(__version__, message="leveret %(version)s")
+def main(config: str | None, **flags: Any) -> None:
+    """Start a message broker that speaks AMQP 0-9-1 as RabbitMQ does.
+
+    Every setting can also be given in the TOML file or as a variable LEVERET_<SETTING>; flags win, then variables.
+    """
+    try:
+        settings = load(config, {name: value for name, value in flags.items() if value is not None})
+    except BadSetting as error:
+        fail(str(error), 2)
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
+    )
+    raise_file_limit()
+    try:
+        event_loop()(serve(settings))
+    except OSError as error:
+        fail(f"cannot listen on {settings.host}:{settings.port}: {os.strerror(error.errno or 0)}", 1)
+
+
+async def serve(config: Config) -> None:
+    """Run a node until SIGTERM or Ctrl-C."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    node = Node(config)
+    await node.start()
+    click.echo("ready " + " ".join(f"{name}={url_host(host)}:{port}" for name, (host, port) in node.listeners.items()))
+    await stop.wait()
+    await node.stop()
+
+
+def url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """uvloop's `run` where it is installed, else asyncio's."""
+    try:
+        import uvloop  # noqa: PLC0415
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+def raise_file_limit() -> None:
+    """Take as many open files as we may: each connection is one."""
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def fail(text: str, status: int) -> None:
+    click.echo(f"leveret: {text}", err=True)
+    sys.exit(status)

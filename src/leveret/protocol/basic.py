@@ -1,0 +1,142 @@
+"""What a channel's client does now and then: consuming, getting, prefetch, recovering, confirm mode, closing."""
+
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from leveret.broker.consumer import Window
+from leveret.errors import ChannelError, NotAllowed, NotImplementedFault, PreconditionFailed
+from leveret.protocol.confirms import Confirms
+from leveret.protocol.settlement import Requeue
+from leveret.protocol.subscriber import Subscriber
+from leveret.protocol.topology import reply
+from leveret.wire.spec import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    ChannelClose,
+    ChannelFlow,
+    ChannelFlowOk,
+    ChannelOpen,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    TxSelect,
+)
+from leveret.wire.values import Table, kind_of
+
+if TYPE_CHECKING:
+    from leveret.protocol.channel import Channel
+
+
+def on_channel_open(channel: "Channel", m: ChannelOpen) -> None:
+    raise ChannelError("second 'channel.open' seen")
+
+
+def on_channel_close(channel: "Channel", m: ChannelClose) -> None:
+    channel.close()
+
+
+def on_channel_flow(channel: "Channel", m: ChannelFlow) -> None:
+    if not m.active:
+        raise NotImplementedFault("active=false")
+    reply(channel, False, ChannelFlowOk(active=True))
+
+
+def on_basic_qos(channel: "Channel", m: BasicQos) -> None:
+    if m.prefetch_size and channel.broker.settings.refuse_prefetch_size:
+        raise NotImplementedFault(f"prefetch_size!=0 ({m.prefetch_size})")
+    # RabbitMQ: without `global` the limit is for each consumer started from now on; with it, for the channel.
+    if m.global_:
+        channel.shared.count_limit = m.prefetch_count
+        channel.shared.size_limit = m.prefetch_size
+        channel.resume_consumers()
+    else:
+        channel.prefetch = Window(m.prefetch_count, m.prefetch_size)
+    reply(channel, False, BasicQosOk())
+
+
+def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
+    if m.consumer_tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{m.consumer_tag}'")
+    name = channel.queue_name(m.queue)
+    queue = channel.vhost.queue(name, channel.session)
+    tag = m.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
+    consumer = Subscriber(
+        tag,
+        channel.number,
+        channel.output,
+        channel.unacked,
+        channel.on_consumer_cancelled,
+        no_ack=m.no_ack,
+        exclusive=m.exclusive,
+        window=Window(channel.prefetch.count_limit, channel.prefetch.size_limit),
+        shared=channel.shared,
+        arguments=m.arguments,
+        priority=priority_of(m.arguments, queue.title),
+    )
+    queue.check_subscribable(consumer)
+    channel.consumers[tag] = consumer
+    # The answer goes before the first message.
+    reply(channel, m.no_wait, BasicConsumeOk(tag))
+    queue.subscribe(consumer)
+
+
+def on_basic_cancel(channel: "Channel", m: BasicCancel) -> None:
+    consumer = channel.consumers.pop(m.consumer_tag, None)
+    if consumer is not None:
+        consumer.queue.cancel(consumer)
+    reply(channel, m.no_wait, BasicCancelOk(m.consumer_tag))
+
+
+def on_basic_get(channel: "Channel", m: BasicGet) -> None:
+    queue = channel.vhost.queue(channel.queue_name(m.queue), channel.session)
+    entry = queue.take(m.no_ack)
+    if entry is None:
+        reply(channel, False, BasicGetEmpty())
+        return
+    tag = channel.unacked.skip() if m.no_ack else channel.unacked.record(entry)
+    origin = entry.message.origin
+    answer = BasicGetOk(tag, entry.redelivered, origin.exchange, origin.routing_key, queue.ready_count)
+    reply(channel, False, answer)
+    channel.write_content(entry.message)
+
+
+def on_basic_recover(channel: "Channel", m: BasicRecover) -> None:
+    _recover(channel, m.requeue, lambda: reply(channel, False, BasicRecoverOk()))
+
+
+def on_basic_recover_async(channel: "Channel", m: BasicRecoverAsync) -> None:
+    _recover(channel, m.requeue, channel.after_settling)
+
+
+def _recover(channel: "Channel", requeue: bool, done: Callable[[], None]) -> None:
+    if not requeue:
+        raise NotImplementedFault("requeue=false")
+    channel.session.do(Requeue(channel.unacked.take_all(), done))
+
+
+def on_confirm_select(channel: "Channel", m: ConfirmSelect) -> None:
+    if channel.confirms is None:
+        channel.confirms = Confirms(channel.number)
+    reply(channel, m.no_wait, ConfirmSelectOk())
+
+
+def on_tx_select(channel: "Channel", m: TxSelect) -> None:
+    raise NotImplementedFault("transactions")
+
+
+def priority_of(arguments: Table, title: str) -> int:
+    """A consumer's priority, from its argument x-priority."""
+    priority = arguments.get("x-priority", 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise PreconditionFailed(f"invalid arg 'x-priority' for {title}: \"expected integer, got {kind_of(priority)}\"")
+    return priority

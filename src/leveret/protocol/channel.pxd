@@ -1,0 +1,85 @@
+cimport cython
+from leveret.broker.broker cimport Broker
+from leveret.broker.consumer cimport Consumer, Window
+from leveret.broker.message cimport Entry, Message, Origin, new_message
+from leveret.broker.queue cimport Queue
+from leveret.broker.router cimport Router
+from leveret.broker.exchange cimport Exchange
+from leveret.protocol.confirms cimport Confirms
+from leveret.protocol.session cimport Session
+from leveret.protocol.unacked cimport Unacked
+from leveret.wire.content cimport check_properties
+from leveret.wire.frames cimport FrameReader
+from leveret.wire.output cimport Output
+
+ctypedef const unsigned char* Octets
+
+cdef int BASIC_CLASS, ROUTES_MAX, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
+cdef int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, FRAME_OVERHEAD, HEADER_MIN_SIZE
+cdef unsigned long BASIC_PUBLISH, BASIC_ACK, BASIC_NACK, BASIC_REJECT
+cdef long FLAG_EXPIRATION, FLAG_HEADERS, FLAG_USER_ID, PERSISTENT
+
+@cython.final
+cdef class Route:
+    cdef public Origin origin
+    cdef public bint mandatory
+    cdef public bint by_headers
+    cdef public list queues
+
+@cython.final
+cdef class Channel:
+    cdef public int number
+    cdef public Session session
+    cdef public Broker broker
+    cdef public object vhost
+    cdef public Output output
+    cdef public int state
+    cdef public object incoming
+    cdef public Confirms confirms
+    cdef public Unacked unacked
+    cdef public dict consumers
+    cdef public Window shared
+    cdef public Window prefetch
+    cdef public str last_queue_name
+    cdef long long _epoch
+    cdef dict _routes
+    cdef bytes _last_method
+    cdef Route _last_route
+
+    @cython.locals(kind=int)
+    cpdef on_frame(self, FrameReader reader)
+    @cython.locals(p=Octets, start=Py_ssize_t, index="unsigned long")
+    cdef _on_method(self, FrameReader reader)
+    cdef _on_cold_method(self, object method)
+    cdef _on_method_otherwise(self, unsigned long index, FrameReader reader)
+    cdef _on_odd_frame(self, FrameReader reader)
+    cdef _miss(self, FrameReader reader)
+    @cython.locals(p=Octets, start=Py_ssize_t, stop=Py_ssize_t, method=bytes, number=int, at=Py_ssize_t, header_end=Py_ssize_t, header_size=Py_ssize_t, body_size=Py_ssize_t, end=Py_ssize_t, body=Py_ssize_t)
+    cdef _on_basic_publish(self, FrameReader reader)
+    cdef _begin(self, bytes method)
+    @cython.locals(data=bytes, start=Py_ssize_t)
+    cdef _on_header(self, FrameReader reader)
+    cdef _on_body(self, FrameReader reader)
+    cdef _finish(self, object incoming)
+    @cython.locals(route=Route, flags=long, queues=list, message=Message, queue=Queue, now="long long")
+    cdef _publish(self, bytes method, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
+    @cython.locals(confirms=Confirms)
+    cdef _count_confirm(self)
+    @cython.locals(queue=Queue)
+    cdef _spread(self, Message message, list queues, long long now)
+    @cython.locals(route=Route)
+    cdef Route _route(self, bytes method)
+    @cython.locals(name_end=Py_ssize_t, key_end=Py_ssize_t, name=str, key=str, exchange=Exchange, router=Router, route=Route)
+    cdef Route _find_route(self, bytes method)
+    cdef list _route_by_headers(self, Route route, bytes content, Py_ssize_t header_size)
+    cdef _check_properties(self, object properties)
+    @cython.locals(origin=Origin)
+    cdef _return(self, Message message)
+    cpdef write_content(self, Message message)
+    @cython.locals(p=Octets, start=Py_ssize_t, tag="unsigned long long")
+    cdef _on_basic_ack(self, FrameReader reader)
+    @cython.locals(entry=Entry, queue=Queue, consumer=Consumer)
+    cdef _settle_one(self, unsigned long long tag)
+    cdef _settle_up_to(self, unsigned long long tag)
+    cdef _on_basic_nack(self, unsigned long index, FrameReader reader)
+    cpdef after_settling(self)

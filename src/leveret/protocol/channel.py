@@ -1,0 +1,519 @@
+"""A channel: the hot path of publishing and acknowledging, and the state the other methods work on.
+
+Everything a client does often is here, walked in place in the received bytes: basic.publish with its content, basic.ack,
+basic.nack, basic.reject. The other methods are decoded and handled by `topology.py` and `basic.py`.
+
+  (1) Frames come in order: a method, and after a basic.publish its header and then its body.
+  (2) A route is remembered by the bytes of its basic.publish, if it depends on nothing else, until the broker's epoch
+      changes: a right revoked between two publishes of one burst is felt by the second.
+  (3) A channel that was closed for an error ignores everything but channel.close and channel.close-ok.
+"""
+
+from leveret.broker.broker import Broker
+from leveret.broker.consumer import Window
+from leveret.broker.message import Entry, Message, Origin, new_message
+from leveret.broker.queue import Queue
+from leveret.broker.vhost import VirtualHost
+from leveret.errors import (
+    AMQPError,
+    ChannelError,
+    CommandInvalid,
+    FrameError,
+    NotFound,
+    NotImplementedFault,
+    PreconditionFailed,
+    SyntaxFault,
+    UnexpectedFrame,
+)
+from leveret.protocol.confirms import Confirms
+from leveret.protocol.handlers import HANDLERS
+from leveret.protocol.incoming import Incoming
+from leveret.protocol.session import Session
+from leveret.protocol.settlement import Requeue, Settle
+from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
+from leveret.protocol.subscriber import Subscriber
+from leveret.protocol.unacked import Unacked
+from leveret.wire.content import (
+    FLAG_EXPIRATION,
+    FLAG_HEADERS,
+    FLAG_USER_ID,
+    HEADER_MIN_SIZE,
+    PERSISTENT,
+    check_properties,
+    frame_content,
+    properties_of,
+)
+from leveret.wire.frames import FRAME_OVERHEAD, FrameReader
+from leveret.wire.methods import decode_method
+from leveret.wire.output import Output
+from leveret.wire.properties import Properties
+from leveret.wire.spec import (
+    BASIC_ACK,
+    BASIC_NACK,
+    BASIC_PUBLISH,
+    BASIC_REJECT,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_METHOD,
+    BasicCancel,
+    BasicReturn,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    Method,
+)
+
+BASIC_CLASS = 60
+ROUTES_MAX = 4096
+MANDATORY = 1
+IMMEDIATE = 2
+
+
+class Route:
+    """Where the messages of one exchange and routing key go."""
+
+    __slots__ = ("by_headers", "mandatory", "origin", "queues")
+
+    def __init__(self, origin: Origin, mandatory: bool) -> None:
+        self.origin = origin
+        self.mandatory = mandatory
+        self.by_headers = False
+        self.queues: list[Queue] = []
+
+
+class Channel:
+    """One channel of one connection."""
+
+    __slots__ = (
+        "_epoch",
+        "_last_method",
+        "_last_route",
+        "_routes",
+        "broker",
+        "confirms",
+        "consumers",
+        "incoming",
+        "last_queue_name",
+        "number",
+        "output",
+        "prefetch",
+        "session",
+        "shared",
+        "state",
+        "unacked",
+        "vhost",
+    )
+
+    def __init__(self, number: int, session: Session) -> None:
+        self.number = number
+        self.session = session
+        self.broker: Broker = session.broker
+        self.vhost: VirtualHost = session.vhost
+        self.output: Output = session.output
+        self.state = CHANNEL_STARTING
+        self.incoming: Incoming | None = None
+        self.confirms: Confirms | None = None
+        self.unacked = Unacked()
+        self.consumers: dict[str, Subscriber] = {}
+        self.shared = Window()
+        self.prefetch = Window()
+        self.last_queue_name = ""
+        self._epoch = 0
+        self._routes: dict[bytes, Route] = {}
+        self._last_method = b""
+        self._last_route: Route | None = None
+
+    # Frames
+
+    def on_frame(self, reader: FrameReader) -> None:
+        """Handle the reader's current frame."""
+        kind = reader.kind
+        if kind == FRAME_METHOD:
+            self._on_method(reader)
+        elif self.state == CHANNEL_CLOSING:
+            return
+        elif kind == FRAME_HEADER:
+            self._on_header(reader)
+        elif kind == FRAME_BODY:
+            self._on_body(reader)
+        else:
+            self._on_odd_frame(reader)
+
+    def _on_method(self, reader: FrameReader) -> None:
+        p = reader.data
+        start = reader.start
+        if reader.stop - start < 4:
+            raise FrameError(f"{reader.describe()}: unknown_frame")
+        index = p[start] << 24 | p[start + 1] << 16 | p[start + 2] << 8 | p[start + 3]
+        if self.incoming is not None:
+            self._miss(reader)
+        self.session.method_index = index
+        if self.state != CHANNEL_OPEN:
+            self._on_method_otherwise(index, reader)
+        elif index == BASIC_PUBLISH:
+            self._on_basic_publish(reader)
+        elif index == BASIC_ACK:
+            self._on_basic_ack(reader)
+        elif index == BASIC_NACK or index == BASIC_REJECT:  # noqa: PLR1714, SIM109 - compiled, two comparisons of integers
+            self._on_basic_nack(index, reader)
+        else:
+            self._on_cold_method(decode_method(index, reader.data, start + 4, reader.stop))
+
+    def _on_cold_method(self, method: Method) -> None:
+        handler = HANDLERS.get(method.INDEX)
+        if handler is None:
+            raise CommandInvalid("unimplemented method")
+        handler(self, method)
+
+    def _on_method_otherwise(self, index: int, reader: FrameReader) -> None:
+        method: Method = decode_method(index, reader.data, reader.start + 4, reader.stop)
+        if self.state == CHANNEL_CLOSING:
+            if isinstance(method, ChannelCloseOk):
+                del self.session.channels[self.number]
+            elif isinstance(method, ChannelClose):
+                self.output.write_method(self.number, ChannelCloseOk())
+            return
+        if not isinstance(method, ChannelOpen):
+            raise ChannelError("expected 'channel.open'")
+        self.state = CHANNEL_OPEN
+        self.output.write_method(self.number, ChannelOpenOk())
+
+    def _on_odd_frame(self, reader: FrameReader) -> None:
+        if reader.kind == 8 and reader.start == reader.stop:
+            raise UnexpectedFrame(reader.describe())
+        raise FrameError(f"{reader.describe()}: unknown_frame")
+
+    def _miss(self, reader: FrameReader) -> None:
+        """A frame came that is not the one the message in hand needs."""
+        if self.incoming is None:
+            self.session.method_index = 0
+            raise UnexpectedFrame("expected method frame, got non method frame instead")
+        self.session.method_index = BASIC_PUBLISH
+        if self.incoming.header is None:
+            raise UnexpectedFrame(f"expected content header for class {BASIC_CLASS}, got non content header frame instead")
+        raise UnexpectedFrame("expected content body, got non content body frame instead")
+
+    # Publishing
+
+    def _on_basic_publish(self, reader: FrameReader) -> None:
+        """A message: taken whole if its frames are all there, else begun."""
+        p = reader.data
+        start = reader.start
+        stop = reader.stop
+        method = p[start:stop]
+        number = self.number
+        at = stop + 1
+        header_end = at + 7 + HEADER_MIN_SIZE
+        if header_end >= reader.size or p[at] != FRAME_HEADER or (p[at + 1] << 8 | p[at + 2]) != number:
+            self._begin(method)
+            return
+        header_size = p[at + 3] << 24 | p[at + 4] << 16 | p[at + 5] << 8 | p[at + 6]
+        body_size = p[at + 15] << 24 | p[at + 16] << 16 | p[at + 17] << 8 | p[at + 18]
+        header_end = at + 7 + header_size
+        end = header_end + 1
+        if body_size != 0:
+            end += body_size + FRAME_OVERHEAD
+        # Class 60, weight 0, and the upper half of the body's size 0.
+        if (
+            header_size < HEADER_MIN_SIZE
+            or header_size > reader.frame_max
+            or body_size > reader.frame_max
+            or end > reader.size
+            or p[at + 7] != 0
+            or p[at + 8] != BASIC_CLASS
+            or p[at + 9] != 0
+            or p[at + 10] != 0
+            or p[at + 11] != 0
+            or p[at + 12] != 0
+            or p[at + 13] != 0
+            or p[at + 14] != 0
+            or p[header_end] != FRAME_END
+        ):
+            self._begin(method)
+            return
+        if body_size != 0:
+            body = header_end + 1
+            if (
+                p[body] != FRAME_BODY
+                or (p[body + 1] << 8 | p[body + 2]) != number
+                or (p[body + 3] << 24 | p[body + 4] << 16 | p[body + 5] << 8 | p[body + 6]) != body_size
+                or p[end - 1] != FRAME_END
+            ):
+                self._begin(method)
+                return
+        reader.skip_to(end)
+        self._publish(method, p[at:end], header_size, body_size, body_size)
+
+    def _begin(self, method: bytes) -> None:
+        self.incoming = Incoming(method)
+
+    def _on_header(self, reader: FrameReader) -> None:
+        incoming = self.incoming
+        data = reader.data
+        start = reader.start
+        if reader.stop - start < 12:
+            raise FrameError(f"{reader.describe()}: unknown_frame")
+        if incoming is None or incoming.header is not None:
+            self._miss(reader)
+            return
+        self.session.method_index = BASIC_PUBLISH
+        class_id = int.from_bytes(data[start : start + 2], "big")
+        if data[start + 2] or data[start + 3]:
+            self._miss(reader)
+        if class_id != BASIC_CLASS:
+            raise UnexpectedFrame(f"expected content header for class {BASIC_CLASS}, got one for class {class_id} instead")
+        if reader.stop - start < HEADER_MIN_SIZE:
+            raise SyntaxFault("properties are cut short")
+        size = int.from_bytes(data[start + 4 : start + 12], "big")
+        self._check_message_size(size)
+        incoming.begin(data[start : reader.stop], size)
+        if not size:
+            self._finish(incoming)
+
+    def _on_body(self, reader: FrameReader) -> None:
+        incoming = self.incoming
+        if incoming is None or incoming.header is None:
+            self._miss(reader)
+            return
+        self.session.method_index = BASIC_PUBLISH
+        incoming.add(reader.data[reader.start : reader.stop])
+        self.session.count_incomplete(reader.stop - reader.start)
+        if incoming.whole():
+            self.session.count_incomplete(-incoming.size)
+            self._finish(incoming)
+
+    def _check_message_size(self, size: int) -> None:
+        limit = self.broker.settings.message_size_max
+        if size > limit:
+            self.incoming = None
+            raise PreconditionFailed(f"message size {size} is larger than configured max size {limit}")
+
+    def _finish(self, incoming: Incoming) -> None:
+        self.incoming = None
+        header = incoming.header
+        assert header is not None
+        # Frames of one size, whatever came: then where a piece of the body lies is arithmetic.
+        frame_size = min(incoming.size, self.output.frame_max - FRAME_OVERHEAD) or 1
+        content = frame_content(header, incoming.body, frame_size)
+        self._publish(incoming.method, content, len(header), incoming.size, frame_size)
+
+    def _publish(self, method: bytes, content: bytes, header_size: int, body_size: int, frame_size: int) -> None:
+        route = self._last_route
+        if route is None or self._epoch != self.broker.epoch or method != self._last_method:
+            route = self._route(method)
+        flags = check_properties(content, header_size)
+        queues = route.queues
+        if flags & (FLAG_HEADERS | FLAG_EXPIRATION | FLAG_USER_ID):
+            if flags & (FLAG_EXPIRATION | FLAG_USER_ID):
+                self._check_properties(properties_of(content, header_size))
+            if route.by_headers:
+                queues = self._route_by_headers(route, content, header_size)
+        message = new_message(route.origin, content, header_size, body_size, frame_size, (flags & PERSISTENT) != 0)
+        if self.confirms is not None:
+            self._count_confirm()
+        if not queues:
+            if route.mandatory:
+                self._return(message)
+            return
+        now = self.session.now
+        if len(queues) == 1:
+            queue = queues[0]
+            queue.accept(message, now)
+        else:
+            self._spread(message, queues, now)
+
+    def _count_confirm(self) -> None:
+        confirms = self.confirms
+        assert confirms is not None
+        if confirms.published == confirms.told:
+            self.session.confirming.append(self)
+            self.output.wake()
+        confirms.published += 1
+
+    def _spread(self, message: Message, queues: list[Queue], now: int) -> None:
+        for queue in queues:
+            queue.accept(message, now)
+
+    def _route(self, method: bytes) -> Route:
+        """The route of a basic.publish, remembered or looked up."""
+        if self._epoch != self.broker.epoch:
+            self._routes = {}
+            self._epoch = self.broker.epoch
+        route = self._routes.get(method)
+        if route is None:
+            route = self._find_route(method)
+        self._last_method = method
+        self._last_route = route
+        return route
+
+    def _find_route(self, method: bytes) -> Route:
+        name_end = 7 + method[6] if len(method) > 6 else len(method)
+        key_end = name_end + 1 + method[name_end] if len(method) > name_end else len(method)
+        if len(method) != key_end + 1:
+            decode_method(BASIC_PUBLISH, method, 4, len(method))  # raises with RabbitMQ's text
+            raise FrameError("cannot decode basic.publish")
+        if method[key_end] & IMMEDIATE:
+            raise NotImplementedFault("immediate=true")
+        name = method[7:name_end].decode("utf-8", "surrogateescape")
+        key = method[name_end + 1 : key_end].decode("utf-8", "surrogateescape")
+        exchange = self.vhost.exchange(name)
+        exchange.check_publishable()
+        router = self.vhost.router
+        route = Route(Origin(name, key, method[6:key_end] + b"\xce"), (method[key_end] & MANDATORY) != 0)
+        route.queues = router.route(exchange, key, None)
+        route.by_headers = not router.cacheable
+        if len(self._routes) >= ROUTES_MAX:
+            self._routes = {}
+        self._routes[method] = route
+        return route
+
+    def _route_by_headers(self, route: Route, content: bytes, header_size: int) -> list[Queue]:
+        headers = properties_of(content, header_size).headers
+        exchange = self.vhost.exchange(route.origin.exchange)
+        return self.vhost.router.route(exchange, route.origin.routing_key, headers)
+
+    def _check_properties(self, properties: Properties) -> None:
+        user = self.session.user.name
+        if properties.user_id is not None and properties.user_id != user:
+            raise PreconditionFailed(f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'")
+        if properties.expiration is not None:
+            check_expiration(properties.expiration)
+
+    def _return(self, message: Message) -> None:
+        origin = message.origin
+        self.output.write_method(self.number, BasicReturn(312, "NO_ROUTE", origin.exchange, origin.routing_key))
+        self.write_content(message)
+
+    def write_content(self, message: Message) -> None:
+        self.output.write_content(self.number, message.content, message.header_size, message.body_size, message.frame_size)
+        self.output.wake()
+
+    # Acknowledging
+
+    def _on_basic_ack(self, reader: FrameReader) -> None:
+        p = reader.data
+        start = reader.start + 4
+        if reader.stop - start != 9:
+            decode_method(BASIC_ACK, reader.data, start, reader.stop)
+        tag = p[start + 4] << 24 | p[start + 5] << 16 | p[start + 6] << 8 | p[start + 7]
+        if p[start] or p[start + 1] or p[start + 2] or p[start + 3]:
+            tag = int.from_bytes(reader.data[start : start + 8], "big")
+        if p[start + 8] & 1:
+            self._settle_up_to(tag)
+        else:
+            self._settle_one(tag)
+
+    def _settle_one(self, tag: int) -> None:
+        entry = self.unacked.take(tag)
+        if entry is None:
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        queue = entry.queue
+        queue.settle(entry)
+        consumer = entry.consumer
+        if consumer is not None and not consumer.active:
+            queue.resume(consumer)
+        self.after_settling()
+
+    def _settle_up_to(self, tag: int) -> None:
+        entries = self.unacked.take_up_to(tag)
+        if entries is None:
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        self.session.do(Settle(entries, self.after_settling))
+
+    def _on_basic_nack(self, index: int, reader: FrameReader) -> None:
+        method = decode_method(index, reader.data, reader.start + 4, reader.stop)
+        tag: int = method.delivery_tag  # type: ignore[attr-defined]
+        entry = None
+        entries: list[Entry] | None
+        if index == BASIC_NACK and method.multiple:  # type: ignore[attr-defined]
+            entries = self.unacked.take_up_to(tag)
+        else:
+            entry = self.unacked.take(tag)
+            entries = None if entry is None else [entry]
+        if entries is None:
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        if method.requeue:  # type: ignore[attr-defined]
+            self.session.do(Requeue(entries, self.after_settling))
+        else:
+            self.session.do(Settle(entries, self.after_settling))
+
+    # State
+
+    def queue_name(self, name: str) -> str:
+        """A queue's name as a method gives it; none is the last one declared."""
+        if name:
+            return name
+        if not self.last_queue_name:
+            raise NotFound("no previously declared queue")
+        return self.last_queue_name
+
+    def after_settling(self) -> None:
+        """Let all consumers go on if they share a window in which there is room now."""
+        if self.shared.count_limit or self.shared.size_limit:
+            self.resume_consumers()
+
+    def resume_consumers(self) -> None:
+        """Count in again every consumer that may have room."""
+        for consumer in list(self.consumers.values()):
+            if not consumer.active and consumer.subscribed:
+                consumer.queue.resume(consumer)
+
+    def on_consumer_cancelled(self, consumer: Subscriber) -> None:
+        """A consumer's queue is gone."""
+        del self.consumers[consumer.tag]
+        if self.session.capable("consumer_cancel_notify"):
+            self.output.write_method(self.number, BasicCancel(consumer.tag, no_wait=True))
+
+    def close(self) -> None:
+        """Close as the client asked: give everything back, then say so."""
+        if self.confirms is not None:
+            self.confirms.tell(self.output)
+        self.state = CHANNEL_CLOSING
+        self.session.do(Requeue(self.release(), self._closed))
+
+    def _closed(self) -> None:
+        del self.session.channels[self.number]
+        self.output.write_method(self.number, ChannelCloseOk())
+
+    def fail(self, error: AMQPError, index: int) -> None:
+        """Close for an error in the method `index`."""
+        if self.confirms is not None:
+            self.confirms.tell(self.output)
+        self.state = CHANNEL_CLOSING
+        close = ChannelClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
+        self.output.write_method(self.number, close)
+        self.session.do(Requeue(self.release(), nothing))
+
+    def release(self) -> list[Entry]:
+        """Stop consuming and publishing; the unacknowledged entries are the caller's to give back."""
+        for consumer in list(self.consumers.values()):
+            consumer.queue.cancel(consumer)
+        self.consumers = {}
+        if self.incoming is not None:
+            self.session.count_incomplete(-len(self.incoming.body))
+            self.incoming = None
+        return self.unacked.take_all()
+
+
+def nothing() -> None:
+    """Nobody waits for it."""
+
+
+def check_expiration(expiration: str) -> None:
+    """Refuse what is not a number of ms, with RabbitMQ's text."""
+    digits = expiration[1:] if expiration[:1] in ("+", "-") else expiration
+    count = len(digits) - len(digits.lstrip("0123456789"))
+    if not count:
+        raise PreconditionFailed(f"invalid expiration '{expiration}': no_integer")
+    if count < len(digits):
+        raise PreconditionFailed(f"invalid expiration '{expiration}': {{leftover_string,\"{digits[count:]}\"}}")
+    value = int(expiration)
+    if value < 0:
+        raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_negative,{value}}}")
+    if value > EXPIRATION_MAX_MS:
+        raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_too_large,{value}}}")
+
+
+EXPIRATION_MAX_MS = 315360000000

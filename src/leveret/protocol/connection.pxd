@@ -1,0 +1,54 @@
+cimport cython
+from leveret.broker.broker cimport Broker
+from leveret.broker.work cimport Work
+from leveret.protocol.channel cimport Channel
+from leveret.protocol.session cimport Session
+from leveret.wire.frames cimport FrameReader
+from leveret.wire.output cimport Output
+
+cdef int HEADER, HANDSHAKE, RUNNING, CLOSING, DEAF, CHANNEL_OPEN
+
+@cython.final
+cdef class Connection:
+    cdef public Broker broker
+    cdef public str name
+    cdef public Output output
+    cdef public Session session
+    cdef public FrameReader reader
+    cdef public int state
+    cdef public bint ended
+    cdef public long long connected_at
+    cdef public long long tick_at
+    cdef public long long heartbeat_ms
+    cdef public long channel_max
+    cdef public dict client_properties
+    cdef object _handshake
+    cdef bytes _header
+    cdef object _late_close
+    cdef Channel _channel
+    cdef long long _received_at
+    cdef long long _sent_at
+
+    cpdef receive(self, bytes data, long long now)
+    cpdef go_on(self, long long now)
+    @cython.locals(channel=Channel)
+    cpdef list take_output(self, long long now)
+    cdef _tick_heartbeat(self, long long now)
+    @cython.locals(work=Work)
+    cdef _pass(self)
+    @cython.locals(session=Session, reader=FrameReader, work=Work, channel=Channel)
+    cdef _walk(self)
+    @cython.locals(channel=Channel, number=int)
+    cdef Channel _channel_of(self, FrameReader reader)
+    cdef Channel _open(self, int number)
+    cdef bytes _on_protocol_header(self, bytes data)
+    cdef _on_channel_zero(self, FrameReader reader)
+    cdef _on_handshake(self, object handshake, object method)
+    cdef _begin_running(self, object handshake)
+    cdef _on_frame_while_closing(self, FrameReader reader)
+    cdef _close(self, object error)
+    cdef _close_method(self, object error)
+    cdef _fail(self, object error)
+    cdef _fall_deaf(self)
+    cdef _fail_handshake(self, object handshake, object error)
+    cdef list _release(self)

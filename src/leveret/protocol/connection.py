@@ -1,0 +1,405 @@
+"""AMQP for one client: bytes and a time go in, bytes come out.
+
+Walks the frames, hands each to its channel, and is the one place where an error becomes a channel.close or a
+connection.close. Knows no socket, loop or clock: whoever owns those calls `receive`, `go_on`, `tick` and `lost`, sends
+what `take_output` returns, and ends the socket once `ended` is set.
+
+  (1) A pass stops when the broker's budget is spent or a task is in hand; `busy` says that it must go on next turn.
+  (2) While the connection closes, only connection.close and connection.close-ok are heard; after a broken frame, nothing.
+  (3) Every deadline is in `tick_at`; `tick` moves it on.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from leveret.broker.broker import Broker
+from leveret.broker.message import Entry
+from leveret.errors import (
+    AccessRefused,
+    AMQPError,
+    ChannelError,
+    ConnectionForced,
+    FrameError,
+    InternalError,
+    NotAllowed,
+    UnexpectedFrame,
+)
+from leveret.protocol.channel import Channel
+from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
+from leveret.protocol.session import Session
+from leveret.protocol.settlement import Requeue
+from leveret.protocol.states import CHANNEL_OPEN, CLOSING, DEAF, HANDSHAKE, HEADER, RUNNING
+from leveret.wire.frames import HEARTBEAT, FrameReader
+from leveret.wire.methods import decode_method
+from leveret.wire.output import Output
+from leveret.wire.spec import (
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    FRAME_MIN_SIZE,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpenOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    Method,
+)
+
+# RabbitMQ: who is not trusted yet, or has lost step, waits this long for the end of the connection.
+SILENT_CLOSE_MS = 3000
+LOGIN_ANSWER_MS = 1000
+CLOSING_MS = 30_000
+NEVER = 1 << 62
+
+log = logging.getLogger("leveret.connection")
+
+
+class Connection:
+    """One client's connection."""
+
+    __slots__ = (
+        "_channel",
+        "_handshake",
+        "_header",
+        "_late_close",
+        "_received_at",
+        "_sent_at",
+        "broker",
+        "channel_max",
+        "client_properties",
+        "connected_at",
+        "ended",
+        "heartbeat_ms",
+        "name",
+        "output",
+        "reader",
+        "session",
+        "state",
+        "tick_at",
+    )
+
+    def __init__(self, broker: Broker, name: str, peer_host: str, wake: Callable[[], None], now: int) -> None:
+        self.broker = broker
+        self.name = name
+        self.output = Output(wake)
+        self.session = Session(broker, self.output)
+        self.reader = FrameReader(FRAME_MIN_SIZE)
+        self.state = HEADER
+        self.ended = False
+        self.connected_at = now
+        self.tick_at = now + TIMEOUT_MS
+        self.heartbeat_ms = 0
+        self.channel_max = 0
+        self.client_properties: dict[str, Any] = {}
+        self._handshake: Handshake | None = Handshake(broker, peer_host)
+        self._header = b""
+        self._late_close: ConnectionClose | None = None
+        self._channel: Channel | None = None
+        self._received_at = now
+        self._sent_at = now
+
+    # What the server calls
+
+    def receive(self, data: bytes, now: int) -> None:
+        """Take bytes that have arrived at `now` (ms)."""
+        self._received_at = now
+        self.session.now = now
+        if self.state == HEADER:
+            data = self._on_protocol_header(data)
+        if self.state == DEAF or not data:
+            return
+        self.reader.feed(data)
+        self._pass()
+
+    def go_on(self, now: int) -> None:
+        """Go on where a spent budget stopped."""
+        self.session.now = now
+        self._pass()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is more to do with what has already arrived."""
+        if self.session.pending is not None:
+            return True
+        return self.broker.work.left <= 0 and self.reader.at < self.reader.size
+
+    def take_output(self, now: int) -> list[bytearray | memoryview]:
+        """Everything to be sent, confirms included; the caller's from now on."""
+        confirming = self.session.confirming
+        if confirming:
+            self.session.confirming = []
+            for channel in confirming:
+                if channel.confirms is not None:
+                    channel.confirms.tell(self.output)
+        self._sent_at = now
+        return self.output.take()
+
+    def drained(self, now: int) -> None:
+        """The client has read: its consumers may have more."""
+        self.session.now = now
+        self.broker.work.begin()
+        for channel in list(self.session.channels.values()):
+            channel.resume_consumers()
+        self.broker.work.drain()
+
+    def lost(self) -> None:
+        """The socket is gone: give everything back."""
+        self.ended = True
+        self.state = DEAF
+        self.tick_at = NEVER
+        self._handshake = None
+        work = self.broker.work
+        work.begin()
+        if self.session.pending is not None:
+            work.add(self.session.pending)
+        work.add(Requeue(self._release(), nothing))
+        work.drain()
+
+    def shut(self, reason: str, now: int) -> None:
+        """Close because the broker says so."""
+        if self.state == RUNNING:
+            self.session.now = now
+            self.session.method_index = 0
+            self._close(ConnectionForced(reason))
+        elif self.state != CLOSING:
+            self.ended = True
+
+    def crash(self, now: int) -> None:
+        """Close because of a fault of our own."""
+        self.session.now = now
+        self.session.method_index = 0
+        self.session.pending = None
+        if self.state == RUNNING:
+            self._close(InternalError())
+            self._fall_deaf()
+        else:
+            self.ended = True
+
+    def tick(self, now: int) -> None:
+        """Do what is due, and set `tick_at` to when there may be something next."""
+        if self._late_close is not None:
+            self.output.write_method(0, self._late_close)
+            self._late_close = None
+            self.tick_at = now + SILENT_CLOSE_MS
+        elif self.state != RUNNING:
+            if self._handshake is not None:
+                log.warning("%s: handshake not finished in time", self.name)
+            self.ended = True
+            self.tick_at = NEVER
+        else:
+            self._tick_heartbeat(now)
+
+    def _tick_heartbeat(self, now: int) -> None:
+        interval = self.heartbeat_ms
+        if not interval:
+            self.tick_at = NEVER
+        elif now - self._received_at >= 2 * interval and not self.session.pending:
+            log.error("%s: missed heartbeats from client, timeout: %ds", self.name, interval // 1000)
+            self.ended = True
+            self.tick_at = NEVER
+        else:
+            if now - self._sent_at >= interval // 2:
+                self.output.write(HEARTBEAT)
+            self.tick_at = now + interval // 2
+
+    # The pass
+
+    def _pass(self) -> None:
+        work = self.broker.work
+        work.begin()
+        while self.state != DEAF:
+            try:
+                if self.session.pending is None or self.session.go_on():
+                    self._walk()
+                break
+            except AMQPError as error:
+                self._fail(error)
+        work.drain()
+
+    def _walk(self) -> None:
+        """Handle frames until they, the budget or the client's turn are at an end."""
+        session = self.session
+        reader = self.reader
+        work = self.broker.work
+        channel = self._channel
+        while work.left > 0 and session.pending is None:
+            session.method_index = 0
+            if not reader.next():
+                return
+            if channel is None or reader.channel != channel.number or channel.state != CHANNEL_OPEN or self.state != RUNNING:
+                channel = self._channel_of(reader)
+                if channel is None:
+                    continue
+            channel.on_frame(reader)
+
+    def _channel_of(self, reader: FrameReader) -> Channel | None:
+        """The channel this frame is for; None if it has been dealt with."""
+        self._channel = None
+        number = reader.channel
+        if self.state >= CLOSING:
+            self._on_frame_while_closing(reader)
+            return None
+        if number == 0:
+            self._on_channel_zero(reader)
+            return None
+        if self.state != RUNNING:
+            raise UnexpectedFrame(reader.describe())
+        channel = self.session.channels.get(number)
+        if channel is None:
+            channel = self._open(number)
+        self._channel = channel
+        return channel
+
+    def _open(self, number: int) -> Channel:
+        channels = self.session.channels
+        if len(channels) >= self.channel_max:
+            raise NotAllowed(
+                f"number of channels opened ({len(channels)}) has reached the negotiated channel_max ({self.channel_max})"
+            )
+        channel = Channel(number, self.session)
+        channels[number] = channel
+        return channel
+
+    def _on_protocol_header(self, data: bytes) -> bytes:
+        """Take the protocol header, which may come in pieces; return what follows it."""
+        missing = HEADER_SIZE - len(self._header)
+        self._header += data[:missing]
+        if len(self._header) < HEADER_SIZE:
+            return b""
+        if self._header in ACCEPTED_HEADERS:
+            assert self._handshake is not None
+            self.state = HANDSHAKE
+            self.output.write_method(0, self._handshake.start())
+        else:
+            log.error("%s: bad protocol header %r", self.name, self._header)
+            self.state = DEAF
+            self.ended = True
+            self.output.write(PROTOCOL_HEADER)
+        self._header = b""
+        return data[missing:]
+
+    # Channel 0
+
+    def _on_channel_zero(self, reader: FrameReader) -> None:
+        size = reader.stop - reader.start
+        if reader.kind == FRAME_HEARTBEAT and not size:
+            return
+        if reader.kind != FRAME_METHOD:
+            known = (reader.kind == 2 and size >= 12) or reader.kind == 3
+            raise UnexpectedFrame(reader.describe()) if known else FrameError(f"{reader.describe()}: unknown_frame")
+        if size < 4:
+            raise FrameError(f"{reader.describe()}: unknown_frame")
+        index = int.from_bytes(reader.data[reader.start : reader.start + 4], "big")
+        self.session.method_index = index
+        method = decode_method(index, reader.data, reader.start + 4, reader.stop)
+        if self._handshake is not None:
+            self._on_handshake(self._handshake, method)
+        elif isinstance(method, ConnectionClose):
+            self.state = CLOSING
+            self.tick_at = self.session.now + CLOSING_MS
+            self.session.do(Requeue(self._release(), self._closed))
+        elif isinstance(method, ConnectionUpdateSecret):
+            self.output.write_method(0, ConnectionUpdateSecretOk())
+        else:
+            raise ChannelError("unexpected method in connection state running")
+
+    def _on_handshake(self, handshake: Handshake, method: Method) -> None:
+        answer = handshake.on_method(method)
+        if answer is not None:
+            self.output.write_method(0, answer)
+        if handshake.state == "opening":
+            self.reader.frame_max = self.output.frame_max = handshake.frame_max
+        if handshake.done:
+            self._begin_running(handshake)
+
+    def _begin_running(self, handshake: Handshake) -> None:
+        session = self.session
+        session.user = handshake.user
+        session.vhost = handshake.vhost
+        session.capabilities = handshake.capabilities
+        self.client_properties = handshake.client_properties
+        self.channel_max = handshake.channel_max
+        self.heartbeat_ms = handshake.heartbeat_s * 1000
+        self.state = RUNNING
+        self._handshake = None
+        self.tick_at = session.now + self.heartbeat_ms // 2 if self.heartbeat_ms else NEVER
+        self.output.write_method(0, ConnectionOpenOk())
+        log.info("%s: user '%s' granted access to vhost '%s'", self.name, session.user.name, session.vhost.name)
+
+    def _on_frame_while_closing(self, reader: FrameReader) -> None:
+        if reader.channel or reader.kind != FRAME_METHOD or reader.stop - reader.start < 4:
+            return
+        index = int.from_bytes(reader.data[reader.start : reader.start + 4], "big")
+        if index == ConnectionCloseOk.INDEX:
+            self.ended = True
+        elif index == ConnectionClose.INDEX:
+            self.output.write_method(0, ConnectionCloseOk())
+
+    def _closed(self) -> None:
+        self.output.write_method(0, ConnectionCloseOk())
+        self.ended = True
+
+    # Errors
+
+    def _fail(self, error: AMQPError) -> None:
+        """Turn an error into a close: the channel's for a soft one, the connection's for a hard one."""
+        if self._handshake is not None:
+            self._fail_handshake(self._handshake, error)
+            return
+        number = self.reader.channel
+        channel = self.session.channels.get(number)
+        log.error("%s: channel %d: %s", self.name, number, error.reply_text)
+        if channel is not None and not error.hard:
+            channel.fail(error, self.session.method_index)
+            return
+        self._close(error)
+        if self.reader.broken:
+            self._fall_deaf()
+
+    def _close(self, error: AMQPError) -> None:
+        self.state = CLOSING
+        self.tick_at = self.session.now + CLOSING_MS
+        entries = self._release()
+        self.output.write_method(0, self._close_method(error))
+        self.session.do(Requeue(entries, nothing))
+
+    def _close_method(self, error: AMQPError) -> ConnectionClose:
+        index = self.session.method_index
+        return ConnectionClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
+
+    def _fall_deaf(self) -> None:
+        """Hear no more, and end soon: time enough for the client to read why."""
+        self.state = DEAF
+        self.tick_at = self.session.now + SILENT_CLOSE_MS
+
+    def _fail_handshake(self, handshake: Handshake, error: AMQPError) -> None:
+        log.error("%s: in connection state %s: %s", self.name, handshake.state, error.reply_text)
+        self._fall_deaf()
+        self._handshake = None
+        if not handshake.answers(error):
+            return
+        if isinstance(error, AccessRefused):
+            # Slowly: guessing passwords must take its time.
+            self._late_close = self._close_method(error)
+            self.tick_at = self.session.now + LOGIN_ANSWER_MS
+        else:
+            self.output.write_method(0, self._close_method(error))
+
+    def _release(self) -> list[Entry]:
+        """Stop all channels and delete exclusive queues; what was unacknowledged, to be given back."""
+        session = self.session
+        entries: list[Entry] = []
+        for channel in session.channels.values():
+            entries += channel.release()
+        session.channels = {}
+        session.confirming = []
+        self._channel = None
+        for queue in session.exclusive_queues:
+            if not queue.deleted:
+                session.vhost.remove_queue(queue)
+        session.exclusive_queues = []
+        return entries
+
+
+def nothing() -> None:
+    """Nobody waits for it."""

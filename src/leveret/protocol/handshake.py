@@ -1,0 +1,181 @@
+"""The first minutes of a connection: protocol header, login, tuning, choosing a virtual host.
+
+States, each left by one method of the client: starting (start-ok), securing (secure-ok, unused by our mechanisms), tuning
+(tune-ok), opening (open), then the connection runs and this object is dropped.
+
+RabbitMQ: an error before the client is trusted gets no answer, only a delay and the end of the connection; a refused
+login gets one if the client can take it (authentication_failure_close), as do bad tuning and a bad vhost.
+"""
+
+import logging
+from typing import Any
+
+from leveret import __version__
+from leveret.broker.access import User, is_loopback
+from leveret.broker.broker import Broker
+from leveret.broker.vhost import VirtualHost
+from leveret.errors import AccessRefused, AMQPError, ChannelError, CommandInvalid, NotAllowed, SyntaxFault
+from leveret.wire.spec import (
+    FRAME_MIN_SIZE,
+    ConnectionOpen,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
+from leveret.wire.values import decode_table
+
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+# RabbitMQ: what clients of 0-9 send is taken as 0-9-1.
+ACCEPTED_HEADERS = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
+HEADER_SIZE = len(PROTOCOL_HEADER)
+
+TIMEOUT_MS = 10_000
+MECHANISMS = b"PLAIN AMQPLAIN"
+
+# Clients decide by product and version what the broker can do.
+SERVER_PROPERTIES: dict[str, Any] = {
+    "capabilities": {
+        "publisher_confirms": True,
+        "exchange_exchange_bindings": True,
+        "basic.nack": True,
+        "consumer_cancel_notify": True,
+        "connection.blocked": True,
+        "consumer_priorities": True,
+        "authentication_failure_close": True,
+        "per_consumer_qos": True,
+        "direct_reply_to": True,
+    },
+    "cluster_name": "leveret",
+    "copyright": "Apache License 2.0",
+    "information": "Leveret, a message broker in Python that speaks AMQP 0-9-1",
+    "leveret": __version__,
+    "platform": "Python",
+    "product": "RabbitMQ",
+    "version": "3.13.7",
+}
+
+log = logging.getLogger("leveret.connection")
+
+
+class Refused(Exception):
+    """A login that failed; the text is for the log only."""
+
+
+class Handshake:
+    """What is known of a client before its connection runs."""
+
+    __slots__ = (
+        "_broker",
+        "_peer_host",
+        "capabilities",
+        "channel_max",
+        "client_properties",
+        "frame_max",
+        "heartbeat_s",
+        "mechanism",
+        "state",
+        "user",
+        "vhost",
+    )
+
+    user: User
+    vhost: VirtualHost
+
+    def __init__(self, broker: Broker, peer_host: str) -> None:
+        self._broker = broker
+        self._peer_host = peer_host
+        self.state = "starting"
+        self.mechanism = ""
+        self.client_properties: dict[str, Any] = {}
+        self.capabilities: dict[str, Any] = {}
+        self.channel_max = broker.settings.channel_max
+        self.frame_max = FRAME_MIN_SIZE
+        self.heartbeat_s = broker.settings.heartbeat_s
+
+    @property
+    def done(self) -> bool:
+        return self.state == "running"
+
+    def start(self) -> Method:
+        """The broker's first method."""
+        return ConnectionStart(0, 9, SERVER_PROPERTIES, MECHANISMS, b"en_US")
+
+    def on_method(self, method: Method) -> Method | None:
+        """Take the client's next method; the answer, if there is one."""
+        if self.state == "starting" and isinstance(method, ConnectionStartOk):
+            return self._on_connection_start_ok(method)
+        if self.state == "tuning" and isinstance(method, ConnectionTuneOk):
+            self._on_connection_tune_ok(method)
+            return None
+        if self.state == "opening" and isinstance(method, ConnectionOpen):
+            self.vhost = self._broker.vhost(method.virtual_host, self.user)
+            self.state = "running"
+            return None
+        raise ChannelError(f"unexpected method in connection state {self.state}")
+
+    def answers(self, error: AMQPError) -> bool:
+        """Whether the client is told of this error."""
+        if self.state == "opening":
+            return True
+        if self.state == "tuning":
+            return isinstance(error, NotAllowed)
+        return isinstance(error, AccessRefused) and self.capabilities.get("authentication_failure_close") is True
+
+    def _on_connection_start_ok(self, m: ConnectionStartOk) -> Method:
+        self.client_properties = m.client_properties
+        capabilities = m.client_properties.get("capabilities")
+        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        self.mechanism = m.mechanism
+        self.state = "securing"
+        try:
+            self.user = self._login(*credentials(m.mechanism, m.response))
+        except Refused as refused:
+            log.error("%s login refused: %s", m.mechanism, refused)
+            raise AccessRefused(
+                f"Login was refused using authentication mechanism {m.mechanism}. For details see the broker logfile."
+            ) from None
+        self.state = "tuning"
+        settings = self._broker.settings
+        return ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
+
+    def _login(self, name: str, password: bytes) -> User:
+        user = self._broker.users.get(name)
+        if user is None or not user.has_password(password):
+            raise Refused(f"user '{name}' - invalid credentials")
+        if user.loopback_only and not is_loopback(self._peer_host):
+            raise Refused(f"user '{name}' can only connect via localhost")
+        return user
+
+    def _on_connection_tune_ok(self, m: ConnectionTuneOk) -> None:
+        check_negotiated("frame_max", m.frame_max, FRAME_MIN_SIZE, self._broker.settings.frame_max)
+        check_negotiated("channel_max", m.channel_max, 1, self._broker.settings.channel_max)
+        self.frame_max = m.frame_max
+        self.channel_max = m.channel_max
+        self.heartbeat_s = m.heartbeat
+        self.state = "opening"
+
+
+def check_negotiated(field: str, value: int, low: int, high: int) -> None:
+    detail = " (no limit)" if value == 0 else ""
+    if value and value < low:
+        raise NotAllowed(f"negotiated {field} = {value}{detail} is lower than the minimum allowed value ({low})")
+    if not value or value > high:
+        raise NotAllowed(f"negotiated {field} = {value}{detail} is higher than the maximum allowed value ({high})")
+
+
+def credentials(mechanism: str, response: bytes) -> tuple[str, bytes]:
+    """Name and password out of a SASL response."""
+    if mechanism == "PLAIN":
+        parts = response.split(b"\0")
+        if len(parts) != 3:
+            raise SyntaxFault("PLAIN response invalid")
+        return parts[1].decode(errors="replace"), parts[2]
+    if mechanism == "AMQPLAIN":
+        table = decode_table(response, 0, len(response))
+        name, password = table.get("LOGIN"), table.get("PASSWORD")
+        if not isinstance(name, str) or not isinstance(password, str | bytes):
+            raise SyntaxFault("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
+        return name, password.encode() if isinstance(password, str) else password
+    raise CommandInvalid(f"unknown authentication mechanism '{mechanism}'")

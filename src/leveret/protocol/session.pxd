@@ -1,0 +1,21 @@
+from leveret.broker.broker cimport Broker
+from leveret.broker.work cimport Task
+from leveret.wire.output cimport Output
+
+cdef class Session:
+    cdef public Broker broker
+    cdef public object vhost
+    cdef public object user
+    cdef public Output output
+    cdef public long long now
+    cdef public unsigned long method_index
+    cdef public Task pending
+    cdef public list confirming
+    cdef public dict channels
+    cdef public list exclusive_queues
+    cdef public dict capabilities
+    cdef public long long incomplete_size
+    cdef Py_ssize_t _prune_at
+    cpdef do(self, Task task)
+    cpdef bint go_on(self) except -1
+    cpdef count_incomplete(self, Py_ssize_t size)

@@ -1,0 +1,88 @@
+"""What the channels of one connection share: broker, vhost, user, output, and what holds the connection's frames.
+
+Knows nothing of frames or channels; `Connection` makes it, `Channel` uses it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from leveret.broker.access import User
+from leveret.broker.broker import Broker
+from leveret.broker.queue import Queue
+from leveret.broker.vhost import VirtualHost
+from leveret.broker.work import Task
+from leveret.errors import ResourceError
+from leveret.wire.output import Output
+
+if TYPE_CHECKING:
+    from leveret.protocol.channel import Channel
+
+INCOMPLETE_SIZE_MAX = 256 << 20
+
+
+class Session:
+    """The shared state.
+
+    `now` is the time of the current pass (ms); `method_index` the method in hand, for error replies, 0 if none;
+    `pending` a task that must end before the next frame is looked at; `confirming` the channels with confirms to tell.
+    """
+
+    __slots__ = (
+        "_prune_at",
+        "broker",
+        "capabilities",
+        "channels",
+        "confirming",
+        "exclusive_queues",
+        "incomplete_size",
+        "method_index",
+        "now",
+        "output",
+        "pending",
+        "user",
+        "vhost",
+    )
+
+    vhost: VirtualHost
+    user: User
+
+    def __init__(self, broker: Broker, output: Output) -> None:
+        self.broker = broker
+        self.output = output
+        self.now = 0
+        self.method_index = 0
+        self.pending: Task | None = None
+        self.confirming: list[Channel] = []
+        self.channels: dict[int, Channel] = {}
+        self.exclusive_queues: list[Queue] = []
+        self.capabilities: dict[str, Any] = {}
+        self.incomplete_size = 0
+        self._prune_at = 64
+
+    def do(self, task: Task) -> None:
+        """Do a task now, or as much of it as the budget allows and the rest before the next frame."""
+        if not task.run(self.broker.work):
+            self.pending = task
+
+    def go_on(self) -> bool:
+        """Go on with the task in hand; True if none is left."""
+        if self.pending is not None and self.pending.run(self.broker.work):
+            self.pending = None
+        return self.pending is None
+
+    def own(self, queue: Queue) -> None:
+        """Remember an exclusive queue, to delete it with the connection."""
+        queues = self.exclusive_queues
+        if len(queues) >= self._prune_at:
+            queues[:] = [known for known in queues if not known.deleted]
+            self._prune_at = 64 + 2 * len(queues)
+        queues.append(queue)
+
+    def capable(self, capability: str) -> bool:
+        """Whether the client has said that it can do this."""
+        return self.capabilities.get(capability) is True
+
+    def count_incomplete(self, size: int) -> None:
+        """Count body bytes of messages that are not whole yet."""
+        self.incomplete_size += size
+        if self.incomplete_size > INCOMPLETE_SIZE_MAX:
+            raise ResourceError(f"more than {INCOMPLETE_SIZE_MAX} bytes of incomplete messages")

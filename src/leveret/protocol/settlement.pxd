@@ -1,0 +1,18 @@
+cimport cython
+from leveret.broker.consumer cimport Consumer
+from leveret.broker.message cimport Entry
+from leveret.broker.queue cimport Queue
+from leveret.broker.work cimport Task, Work
+
+cdef class Settle(Task):
+    cdef list _entries
+    cdef object _done
+    cdef Py_ssize_t _at
+    @cython.locals(entries=list, end=Py_ssize_t, at=Py_ssize_t, entry=Entry, queue=Queue, waiting=list, consumer=Consumer, last=Consumer)
+    cpdef bint run(self, Work work) except -1
+
+cdef class Requeue(Task):
+    cdef list _entries
+    cdef object _done
+    cdef Py_ssize_t _at
+    cpdef bint run(self, Work work) except -1

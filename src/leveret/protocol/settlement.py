@@ -1,0 +1,79 @@
+"""Acknowledging and giving back many messages, in pieces that keep to the budget.
+
+`done` is called when all of them are settled.
+"""
+
+from collections.abc import Callable
+
+from leveret.broker.consumer import Consumer
+from leveret.broker.message import Entry
+from leveret.broker.queue import Queue
+from leveret.broker.work import Task, Work
+
+PIECE = 1000
+
+
+class Settle(Task):
+    """Forget these entries; their consumers go on as room appears."""
+
+    __slots__ = ("_at", "_done", "_entries")
+
+    def __init__(self, entries: list[Entry], done: Callable[[], None]) -> None:
+        self._entries = entries
+        self._done = done
+        self._at = 0
+
+    def run(self, work: Work) -> bool:
+        entries = self._entries
+        end = min(len(entries), self._at + PIECE)
+        waiting: list[Consumer] = []
+        last: Consumer | None = None
+        for at in range(self._at, end):
+            entry = entries[at]
+            queue = entry.queue
+            queue.settle(entry)
+            consumer = entry.consumer
+            if consumer is not None and consumer is not last and not consumer.active:
+                waiting.append(consumer)
+                last = consumer
+        self._at = end
+        for consumer in waiting:
+            queue = consumer.queue
+            queue.resume(consumer)
+        if end < len(entries):
+            return False
+        self._done()
+        return True
+
+
+class Requeue(Task):
+    """Put these entries back into their queues, oldest first."""
+
+    __slots__ = ("_at", "_done", "_entries")
+
+    def __init__(self, entries: list[Entry], done: Callable[[], None]) -> None:
+        self._entries = entries
+        self._done = done
+        self._at = 0
+
+    def run(self, work: Work) -> bool:
+        end = min(len(self._entries), self._at + PIECE)
+        waiting: list[Consumer] = []
+        for queue, entries in _by_queue(self._entries[self._at : end]).items():
+            waiting += {entry.consumer for entry in entries if entry.consumer is not None}
+            queue.requeue(entries)
+            queue.dispatch()
+        self._at = end
+        for consumer in waiting:
+            consumer.queue.resume(consumer)
+        if end < len(self._entries):
+            return False
+        self._done()
+        return True
+
+
+def _by_queue(entries: list[Entry]) -> dict[Queue, list[Entry]]:
+    grouped: dict[Queue, list[Entry]] = {}
+    for entry in entries:
+        grouped.setdefault(entry.queue, []).append(entry)
+    return grouped

@@ -1,0 +1,19 @@
+cimport cython
+from leveret.broker.consumer cimport Consumer
+from leveret.broker.message cimport Entry, Message, Origin
+from leveret.protocol.unacked cimport Unacked
+from leveret.wire.output cimport Output
+
+cdef class Subscriber(Consumer):
+    cdef int _channel
+    cdef Output _output
+    cdef Unacked _unacked
+    cdef object _on_cancelled
+    cdef Origin _origin
+    cdef bytes _frame
+    cdef Py_ssize_t _tag_end
+    cpdef bint can_take(self, Py_ssize_t size)
+    @cython.locals(message=Message, tag=Py_ssize_t, output=Output)
+    cpdef int deliver(self, Entry entry) except -1
+    cpdef int cancelled(self) except -1
+    cdef _prepare(self, Origin origin)

@@ -1,0 +1,73 @@
+"""A consumer whose messages go to a channel's client.
+
+The frame before each message differs from the last only in its delivery tag as long as the origin stays the same, so it
+is made once and copied.
+"""
+
+from collections.abc import Callable
+
+from leveret.broker.consumer import Consumer, Window
+from leveret.broker.message import Entry, Origin
+from leveret.protocol.unacked import Unacked
+from leveret.wire.content import frame_head
+from leveret.wire.output import Output
+from leveret.wire.spec import BASIC_DELIVER, FRAME_METHOD
+from leveret.wire.values import Table, encode_short_string
+
+
+class Subscriber(Consumer):
+    """A basic.consume of one channel; `on_cancelled` is called when its queue is gone."""
+
+    __slots__ = ("_channel", "_frame", "_on_cancelled", "_origin", "_output", "_tag_end", "_unacked")
+
+    def __init__(  # noqa: PLR0913
+        self,
+        tag: str,
+        channel: int,
+        output: Output,
+        unacked: Unacked,
+        on_cancelled: Callable[["Subscriber"], None],
+        *,
+        no_ack: bool,
+        exclusive: bool,
+        window: Window,
+        shared: Window,
+        arguments: Table,
+        priority: int,
+    ) -> None:
+        Consumer.__init__(self, tag, no_ack, exclusive, window, shared, arguments, priority)
+        self._channel = channel
+        self._output = output
+        self._unacked = unacked
+        self._on_cancelled = on_cancelled
+        self._origin: Origin | None = None
+        self._frame = b""
+        self._tag_end = 0
+
+    def can_take(self, size: int) -> bool:
+        if self._output.full():
+            return False
+        return self.no_ack or (self.window.fits(size) and self.shared.fits(size))
+
+    def deliver(self, entry: Entry) -> None:
+        message = entry.message
+        if message.origin is not self._origin:
+            self._prepare(message.origin)
+        tag = self._unacked.skip() if self.no_ack else self._unacked.record(entry)
+        output = self._output
+        if entry.redelivered:
+            output.write_numbered(self._frame, self._tag_end + 1, tag << 8 | 1)
+        else:
+            output.write_numbered(self._frame, self._tag_end, tag)
+        output.write_content(self._channel, message.content, message.header_size, message.body_size, message.frame_size)
+        output.wake()
+
+    def cancelled(self) -> None:
+        self._on_cancelled(self)
+
+    def _prepare(self, origin: Origin) -> None:
+        fields = BASIC_DELIVER.to_bytes(4, "big") + encode_short_string(self.tag)
+        size = len(fields) + 8 + 1 + len(origin.address) - 1
+        self._frame = frame_head(FRAME_METHOD, self._channel, size) + fields + bytes(9) + origin.address
+        self._tag_end = 7 + len(fields) + 8
+        self._origin = origin

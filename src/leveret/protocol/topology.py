@@ -1,0 +1,138 @@
+"""What a channel's client does to exchanges, queues and bindings: on_exchange_… and on_queue_….
+
+Each handler checks, calls the vhost, and answers unless the client asked for no answer.
+"""
+
+from typing import TYPE_CHECKING
+
+from leveret.broker.vhost import check_not_default, stripped
+from leveret.wire.spec import (
+    AccessRequest,
+    AccessRequestOk,
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+
+if TYPE_CHECKING:
+    from leveret.protocol.channel import Channel
+
+
+def reply(channel: "Channel", no_wait: bool, method: Method) -> None:
+    if not no_wait:
+        channel.output.write_method(channel.number, method)
+
+
+def on_access_request(channel: "Channel", m: AccessRequest) -> None:
+    reply(channel, False, AccessRequestOk(ticket=1))
+
+
+def on_exchange_declare(channel: "Channel", m: ExchangeDeclare) -> None:
+    if m.passive:
+        channel.vhost.find_exchange(m.exchange)
+    else:
+        channel.vhost.declare_exchange(
+            m.exchange,
+            m.type,
+            durable=m.durable,
+            auto_delete=m.auto_delete,
+            internal=m.internal,
+            arguments=m.arguments,
+        )
+    reply(channel, m.no_wait, ExchangeDeclareOk())
+
+
+def on_exchange_delete(channel: "Channel", m: ExchangeDelete) -> None:
+    channel.vhost.delete_exchange(m.exchange, m.if_unused)
+    reply(channel, m.no_wait, ExchangeDeleteOk())
+
+
+def on_exchange_bind(channel: "Channel", m: ExchangeBind) -> None:
+    source, destination = _exchanges(m.source, m.destination)
+    channel.vhost.exchange(source)
+    channel.vhost.bind(source, channel.vhost.exchange(destination), m.routing_key, m.arguments)
+    reply(channel, m.no_wait, ExchangeBindOk())
+
+
+def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
+    source, destination = _exchanges(m.source, m.destination)
+    exchange = channel.vhost.exchanges.get(destination)
+    if exchange is not None:
+        channel.vhost.unbind(source, exchange, m.routing_key, m.arguments)
+    reply(channel, m.no_wait, ExchangeUnbindOk())
+
+
+def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
+    session = channel.session
+    if m.passive:
+        queue = channel.vhost.queue(stripped(m.queue), session)
+    else:
+        owner = session if m.exclusive else None
+        count = len(channel.vhost.queues)
+        queue = channel.vhost.declare_queue(
+            m.queue, durable=m.durable, auto_delete=m.auto_delete, owner=owner, arguments=m.arguments
+        )
+        if m.exclusive and len(channel.vhost.queues) > count:
+            session.own(queue)
+    channel.last_queue_name = queue.name
+    reply(channel, m.no_wait, QueueDeclareOk(queue.name, queue.ready_count, queue.consumer_count))
+
+
+def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
+    name = channel.queue_name(m.queue)
+    count = channel.vhost.delete_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
+    reply(channel, m.no_wait, QueueDeleteOk(count))
+
+
+def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
+    queue = channel.vhost.queue(channel.queue_name(m.queue), channel.session)
+    reply(channel, m.no_wait, QueuePurgeOk(queue.purge()))
+
+
+def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
+    name, key = _queue_and_key(channel, m)
+    source = stripped(m.exchange)
+    check_not_default(source)
+    channel.vhost.exchange(source)
+    queue = channel.vhost.queue(name, channel.session)
+    channel.vhost.bind(source, queue, key, m.arguments)
+    reply(channel, m.no_wait, QueueBindOk())
+
+
+def on_queue_unbind(channel: "Channel", m: QueueUnbind) -> None:
+    name, key = _queue_and_key(channel, m)
+    source = stripped(m.exchange)
+    check_not_default(source)
+    if name in channel.vhost.queues:
+        channel.vhost.unbind(source, channel.vhost.queue(name, channel.session), key, m.arguments)
+    reply(channel, False, QueueUnbindOk())
+
+
+def _queue_and_key(channel: "Channel", m: QueueBind | QueueUnbind) -> tuple[str, str]:
+    # RabbitMQ: no queue and no routing key means the last declared queue for both.
+    name = channel.queue_name(m.queue)
+    key = name if not m.queue and not m.routing_key else m.routing_key
+    return stripped(name), key
+
+
+def _exchanges(source: str, destination: str) -> tuple[str, str]:
+    source, destination = stripped(source), stripped(destination)
+    check_not_default(destination)
+    check_not_default(source)
+    return source, destination

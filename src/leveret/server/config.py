@@ -1,0 +1,89 @@
+"""Settings, from a TOML file, LEVERET_* variables and flags; flags first, then variables, then the file."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from leveret.broker.settings import Settings
+
+PREFIX = "LEVERET_"
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+
+class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Everything that can be set."""
+
+    host: str = "127.0.0.1"
+    port: Port = 5672
+    management_port: Port = 15672
+    data_dir: str = "leveret-data"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    channel_max: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 2047
+    frame_max: Annotated[int, msgspec.Meta(ge=4096, le=16 << 20)] = 131_072
+    heartbeat: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 60
+    max_message_size: Annotated[int, msgspec.Meta(ge=1, le=512 << 20)] = 128 << 20
+    prefetch_size: Literal["honour", "refuse"] = "honour"
+
+    def settings(self) -> Settings:
+        """What the model and the protocol need of it."""
+        settings = Settings()
+        settings.channel_max = self.channel_max
+        settings.frame_max = self.frame_max
+        settings.heartbeat_s = self.heartbeat
+        settings.message_size_max = self.max_message_size
+        settings.refuse_prefetch_size = self.prefetch_size == "refuse"
+        return settings
+
+
+class BadSetting(Exception):
+    """A setting that cannot be used; the text names it and where it came from."""
+
+
+def load(file: str | None, flags: dict[str, Any], environment: dict[str, str] | None = None) -> Config:
+    """Read the settings or raise BadSetting."""
+    environment = dict(os.environ) if environment is None else environment
+    file = file or environment.get(PREFIX + "CONFIG")
+    values = {}
+    for source, found in (
+        (file or "", _from_file(file)),
+        ("the environment", _from_environment(environment)),
+        ("the command line", flags),
+    ):
+        for name, value in found.items():
+            _check(source, name, value)
+            values[name] = value
+    return msgspec.convert(values, Config, strict=False)
+
+
+def _check(source: str, name: str, value: Any) -> None:
+    try:
+        msgspec.convert({name: value}, Config, strict=False)
+    except msgspec.ValidationError as error:
+        text = str(error).partition(" - at ")[0]
+        raise BadSetting(f"bad setting {name} = {value!r} in {source}: {text}") from None
+
+
+def _from_file(file: str | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadSetting(f"cannot read {file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{file} is not TOML: {error}") from None
+
+
+def _from_environment(environment: dict[str, str]) -> dict[str, str]:
+    known = set(Config.__struct_fields__)
+    found = {}
+    for variable, value in environment.items():
+        name = variable.removeprefix(PREFIX).lower()
+        # Kubernetes sets LEVERET_PORT=tcp://… and others for a service called leveret: not meant for us.
+        if variable.startswith(PREFIX) and name in known and not value.startswith("tcp://"):
+            found[name] = value
+    return found

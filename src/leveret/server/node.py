@@ -1,0 +1,59 @@
+"""A running broker: builds everything, listens, and stops in order. The only place that wires the parts together."""
+
+import asyncio
+import logging
+from typing import cast
+
+from leveret.broker.broker import Broker, default_broker
+from leveret.server.config import Config
+from leveret.server.outbox import Outbox
+from leveret.server.transport import Transport
+
+BACKLOG = 1024
+STOP_S = 5.0
+STOP_REASON = "broker forced connection closure with reason 'shutdown'"
+
+log = logging.getLogger("leveret.server")
+
+
+class Node:
+    """One broker on one event loop."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.broker: Broker = default_broker(config.settings())
+        self.transports: set[Transport] = set()
+        self._servers: list[asyncio.Server] = []
+
+    async def start(self) -> None:
+        """Listen; OSError if that cannot be."""
+        loop = asyncio.get_running_loop()
+        outbox = Outbox(loop, self.broker)
+        server = await loop.create_server(
+            lambda: Transport(self.broker, outbox, self.transports, loop),
+            self._config.host,
+            self._config.port,
+            backlog=BACKLOG,
+            reuse_address=True,
+        )
+        self._servers.append(server)
+
+    @property
+    def listeners(self) -> dict[str, tuple[str, int]]:
+        """Protocol, host and port of what listens."""
+        names = [cast("tuple[str, int]", s.getsockname()[:2]) for server in self._servers for s in server.sockets]
+        return {"amqp": names[0]} if names else {}
+
+    async def stop(self) -> None:
+        """Close every connection with 320 and end when they are gone, or after a few seconds."""
+        for server in self._servers:
+            server.close()
+        for transport in list(self.transports):
+            transport.shut(STOP_REASON)
+        deadline = asyncio.get_running_loop().time() + STOP_S
+        while self.transports and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        for transport in list(self.transports):
+            transport.abort()
+        await asyncio.sleep(0)
+        log.info("stopped")

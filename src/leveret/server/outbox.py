@@ -1,0 +1,68 @@
+"""The end of a turn of the event loop: what was interrupted goes on, and every touched connection is written once.
+
+Whoever has something to send or to go on with says so; the first to do so in a turn has `turn` called when the loop has
+run everything that was ready. Sockets are polled between two turns, so work in pieces makes nobody wait.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from leveret.broker.broker import Broker
+
+if TYPE_CHECKING:
+    from leveret.server.transport import Transport
+
+log = logging.getLogger("leveret.server")
+
+
+class Outbox:
+    """The connections to write, the connections to go on with, and the broker's work list."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker) -> None:
+        self._loop = loop
+        self._broker = broker
+        self._woken: list[Transport] = []
+        self._busy: list[Transport] = []
+        self._scheduled = False
+
+    def wake(self, transport: "Transport") -> None:
+        """This connection has something to send."""
+        self._woken.append(transport)
+        self.schedule()
+
+    def again(self, transport: "Transport") -> None:
+        """This connection's pass was interrupted."""
+        self._busy.append(transport)
+        self.schedule()
+
+    def schedule(self) -> None:
+        """Have a turn ended soon."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._busy:
+            busy, self._busy = self._busy, []
+            for transport in busy:
+                transport.go_on()
+        if self._broker.work:
+            self._drain()
+        woken, self._woken = self._woken, []
+        for transport in woken:
+            transport.flush()
+
+    def _drain(self) -> None:
+        work = self._broker.work
+        work.begin()
+        try:
+            finished = work.drain()
+        except Exception:
+            # Whoever's task it was is gone; the others' must still be done.
+            log.exception("a task on the work list failed")
+            work.drop_first()
+            finished = False
+        if not finished:
+            self.schedule()

@@ -1,0 +1,207 @@
+"""One socket: asyncio's callbacks on one side, a Connection on the other.
+
+Reads are paused while a pass is interrupted or too much waits to be sent; an exception of ours becomes a 541 on this
+connection and a traceback in the log, and never reaches the loop.
+"""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+from leveret.broker.broker import Broker
+from leveret.protocol.connection import NEVER, Connection
+from leveret.server.clock import now_ms
+from leveret.server.outbox import Outbox
+
+# The socket counts as full above the first, as free again below the second.
+WRITE_HIGH = 512 * 1024
+WRITE_LOW = 128 * 1024
+# A client that has not read this much is not heard either.
+UNREAD_MAX = 8 << 20
+LINGER_S = 10.0
+
+BUSY, UNREAD = 1, 2
+
+log = logging.getLogger("leveret.connection")
+
+
+class Transport(asyncio.Protocol):
+    """The owner of one client's socket."""
+
+    __slots__ = ("_broker", "_loop", "_outbox", "_paused", "_peers", "_socket", "_tick_at", "_timer", "connection")
+
+    _socket: asyncio.Transport
+
+    def __init__(self, broker: Broker, outbox: Outbox, peers: "set[Transport]", loop: asyncio.AbstractEventLoop) -> None:
+        self._broker = broker
+        self._outbox = outbox
+        self._peers = peers
+        self._loop = loop
+        self._paused = 0
+        self._tick_at = NEVER
+        self._timer: asyncio.TimerHandle | None = None
+        self.connection: Connection | None = None
+
+    # asyncio's callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)
+        self._socket.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
+        peer = transport.get_extra_info("peername")
+        name = f"{address(peer)} -> {address(transport.get_extra_info('sockname'))}"
+        peer_host = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.connection = Connection(self._broker, name, peer_host, self._wake, now_ms())
+        self._peers.add(self)
+        self._set_timer(self.connection)
+        log.debug("%s: accepted", name)
+
+    def data_received(self, data: bytes) -> None:
+        connection = self.connection
+        if connection is None:
+            return
+        try:
+            connection.receive(data, now_ms())
+        except Exception:
+            self._crash(connection)
+        self._after(connection)
+
+    def pause_writing(self) -> None:
+        if self.connection is not None:
+            self.connection.output.blocked = True
+
+    def resume_writing(self) -> None:
+        connection = self.connection
+        if connection is None:
+            return
+        connection.output.blocked = False
+        self._resume(UNREAD)
+        self._drained(connection)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        connection = self.connection
+        self._peers.discard(self)
+        self._cancel_timer()
+        if connection is None:
+            return
+        self.connection = None
+        log.debug("%s: gone%s", connection.name, f": {exc}" if exc else "")
+        try:
+            connection.lost()
+        except Exception:
+            log.exception("%s: while giving back what it held", connection.name)
+        self._outbox.schedule()
+
+    # The outbox's calls
+
+    def go_on(self) -> None:
+        """Go on with an interrupted pass."""
+        connection = self.connection
+        if connection is None:
+            return
+        try:
+            connection.go_on(now_ms())
+        except Exception:
+            self._crash(connection)
+        self._resume(BUSY)
+        self._after(connection)
+
+    def flush(self) -> None:
+        """Write everything gathered."""
+        connection = self.connection
+        if connection is None:
+            return
+        output = connection.output
+        was_full = output.full()
+        pieces = connection.take_output(now_ms())
+        if len(pieces) == 1:
+            self._socket.write(pieces[0])
+        elif pieces:
+            self._socket.writelines(pieces)
+        if connection.ended:
+            self._end()
+        elif output.blocked:
+            if self._socket.get_write_buffer_size() > UNREAD_MAX:
+                self._pause(UNREAD)
+        elif was_full:
+            self._drained(connection)
+
+    # The node's calls
+
+    def shut(self, reason: str) -> None:
+        """Close because the broker stops."""
+        if self.connection is not None:
+            self.connection.shut(reason, now_ms())
+            self._after(self.connection)
+
+    def abort(self) -> None:
+        """End the socket now."""
+        self._socket.abort()
+
+    def _wake(self) -> None:
+        self._outbox.wake(self)
+
+    def _after(self, connection: Connection) -> None:
+        if connection.busy:
+            self._pause(BUSY)
+            self._outbox.again(self)
+        if self._broker.work:
+            self._outbox.schedule()
+        if connection.ended:
+            connection.output.wake()
+        if connection.tick_at != self._tick_at:
+            self._set_timer(connection)
+
+    def _drained(self, connection: Connection) -> None:
+        try:
+            connection.drained(now_ms())
+        except Exception:
+            self._crash(connection)
+        self._after(connection)
+
+    def _crash(self, connection: Connection) -> None:
+        log.exception("%s: internal error", connection.name)
+        connection.crash(now_ms())
+
+    def _end(self) -> None:
+        self._cancel_timer()
+        self._socket.close()
+        # A client that never reads would keep the socket for ever.
+        self._timer = self._loop.call_later(LINGER_S, self._socket.abort)
+
+    def _pause(self, reason: int) -> None:
+        if not self._paused:
+            self._socket.pause_reading()
+        self._paused |= reason
+
+    def _resume(self, reason: int) -> None:
+        if self._paused and not self._socket.is_closing():
+            self._paused &= ~reason
+            if not self._paused:
+                self._socket.resume_reading()
+
+    def _set_timer(self, connection: Connection) -> None:
+        self._cancel_timer()
+        self._tick_at = connection.tick_at
+        if self._tick_at != NEVER:
+            delay = max(0, self._tick_at - now_ms()) / 1000
+            self._timer = self._loop.call_later(delay, self._tick)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        connection = self.connection
+        if connection is None:
+            return
+        connection.tick(max(now_ms(), self._tick_at))
+        self._after(connection)
+
+
+def address(name: Any) -> str:
+    """A socket's name as RabbitMQ writes it."""
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)

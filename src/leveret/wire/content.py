@@ -1,0 +1,97 @@
+"""A message's content: its header and body frames, kept as they arrived.
+
+  content := header frame | body frame*
+  header frame's payload := class u16 | weight u16 | body size u64 | property flags u16 | properties
+
+All body frames but the last carry `frame_size` octets. The channel numbers in them are whatever the publisher's were;
+they are overwritten when the content is sent.
+"""
+
+from leveret.errors import SyntaxFault
+from leveret.wire.frames import FRAME_OVERHEAD
+from leveret.wire.properties import Properties, decode_properties
+from leveret.wire.spec import FRAME_BODY, FRAME_END, FRAME_HEADER
+from leveret.wire.values import check_table
+
+FLAGS_AT = 7 + 12
+PROPERTIES_AT = FLAGS_AT + 2
+HEADER_MIN_SIZE = 14
+
+FLAG_HEADERS = 0x2000
+FLAG_EXPIRATION = 0x0100
+FLAG_USER_ID = 0x0010
+PERSISTENT = 1 << 16
+
+END = bytes([FRAME_END])
+
+
+def check_properties(content: bytes, header_size: int) -> int:
+    """Check that the properties are whole and well formed; return their flags, and PERSISTENT for delivery mode 2.
+
+    Nothing is decoded: a message is passed on as it came, but what would break a consumer must not get that far.
+    RabbitMQ: the two lowest flags mean nothing.
+    """
+    p = content
+    stop = 7 + header_size
+    at = PROPERTIES_AT
+    flags = p[FLAGS_AT] << 8 | p[FLAGS_AT + 1]
+    found = flags
+    bit = 15
+    while bit > 1:
+        if flags >> bit & 1:
+            if at >= stop:
+                raise SyntaxFault("properties are cut short")
+            if bit == 13:
+                if stop - at < 4:
+                    raise SyntaxFault("properties are cut short")
+                size = p[at] << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
+                at += 4
+                if size > stop - at:
+                    raise SyntaxFault("properties are cut short")
+                check_table(content, at, at + size, 0)
+                at += size
+            elif bit == 12:
+                if p[at] == 2:
+                    found |= PERSISTENT
+                at += 1
+            elif bit == 11:
+                at += 1
+            elif bit == 6:
+                at += 8
+            else:
+                at += 1 + p[at]
+        bit -= 1
+    if at != stop:
+        raise SyntaxFault("properties do not fill their frame")
+    return found
+
+
+def properties_of(content: bytes, header_size: int) -> Properties:
+    """Decode a content's properties."""
+    return decode_properties(content, FLAGS_AT, 7 + header_size)
+
+
+def body_of(content: bytes, header_size: int, body_size: int, frame_size: int) -> bytes:
+    """The body, out of its frames."""
+    at = header_size + FRAME_OVERHEAD
+    parts = []
+    while body_size > 0:
+        size = min(body_size, frame_size)
+        parts.append(content[at + 7 : at + 7 + size])
+        at += size + FRAME_OVERHEAD
+        body_size -= size
+    return b"".join(parts)
+
+
+def frame_content(header: bytes, body: bytes | bytearray, frame_size: int) -> bytes:
+    """Frame a header's payload and a body."""
+    parts = [frame_head(FRAME_HEADER, 0, len(header)), header, END]
+    for at in range(0, len(body), frame_size):
+        piece = bytes(body[at : at + frame_size])
+        parts += [frame_head(FRAME_BODY, 0, len(piece)), piece, END]
+    return b"".join(parts)
+
+
+def frame_head(kind: int, channel: int, size: int) -> bytes:
+    """The seven octets before a payload."""
+    return bytes([kind]) + channel.to_bytes(2, "big") + size.to_bytes(4, "big")

@@ -1,0 +1,20 @@
+cimport cython
+
+ctypedef const unsigned char* Octets
+
+@cython.final
+cdef class FrameReader:
+    cdef public Py_ssize_t frame_max
+    cdef public bytes data
+    cdef public Py_ssize_t size
+    cdef public Py_ssize_t at
+    cdef public bint broken
+    cdef public int kind
+    cdef public int channel
+    cdef public Py_ssize_t start
+    cdef public Py_ssize_t stop
+    cpdef feed(self, bytes data)
+    @cython.locals(p=Octets, at=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t)
+    cpdef bint next(self) except -1
+    cpdef void skip_to(self, Py_ssize_t at)
+    cdef bint _keep_rest(self)

@@ -1,0 +1,28 @@
+cimport cython
+
+ctypedef unsigned char* Room
+
+cdef int FRAME_OVERHEAD
+cdef Py_ssize_t COPIED_BODY_MAX
+cdef Py_ssize_t FULL_SIZE
+
+@cython.final
+cdef class Output:
+    cdef public bytearray buffer
+    cdef public Py_ssize_t frame_max
+    cdef public bint blocked
+    cdef object _wake
+    cdef bint _awake
+    cdef list _pieces
+    cdef Py_ssize_t _pieces_size
+    cpdef Py_ssize_t size(self)
+    cpdef bint full(self)
+    cpdef wake(self)
+    @cython.locals(pieces=list)
+    cpdef list take(self)
+    cpdef write(self, bytes data)
+    @cython.locals(buffer=bytearray, last=Py_ssize_t, p=Room)
+    cpdef write_numbered(self, bytes frame, Py_ssize_t at, long long number)
+    @cython.locals(buffer=bytearray, at=Py_ssize_t, p=Room)
+    cpdef write_content(self, int channel, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
+    cdef _refer(self, int channel, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)

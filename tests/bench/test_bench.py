@@ -1,0 +1,90 @@
+"""The load generator does what it says, and Leveret keeps the figures that its issues demand.
+
+Apart from the longest wait, only ratios and sizes are checked: a bare time would say more of the machine than of us.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from tests.bench.brokers import Broker, leveret
+from tests.bench.compare import WORKLOADS, run_load
+from tests.bench.fanout_wait import longest_wait_ms
+from tests.bench.idle import idle_connection_bytes
+from tests.bench.routing import (
+    BINDING_COUNT,
+    DEMANDED,
+    KEY_COUNT,
+    WILDCARD_COUNT,
+    Matcher,
+    binding_set,
+    is_wildcard,
+    routing_ratio,
+)
+
+COUNT = 2000
+PLAIN = os.environ.get("LEVERET_PURE") == "1"
+
+
+@pytest.fixture(scope="module")
+def shared_broker() -> Iterator[Broker]:
+    with leveret(PLAIN) as broker:
+        yield broker
+
+
+@pytest.fixture
+def fresh_broker() -> Iterator[Broker]:
+    with leveret(PLAIN) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_each_workload_reaches_its_end(shared_broker: Broker, name: str) -> None:
+    arguments = WORKLOADS[name].arguments
+    count = 100 if name == "big-64k" else COUNT
+    figures = run_load(shared_broker, arguments, count)
+    rates = {"publish_rate", "consume_rate"} if "--drain" in arguments else {"publish_rate", "rate"}
+    stated = {"size", "count", "persistent", "confirm", "ack", "queues", "broker_cpu_us_per_msg"}
+    assert set(figures) == stated | rates
+    assert figures["count"] == count
+    assert figures["persistent"] == ("--persistent" in arguments)
+    assert all(figures[rate] > 0 for rate in rates)
+    assert figures["broker_cpu_us_per_msg"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("a.b", ["a.b"], ["a", "a.b.c", "b.a"]),
+        ("a.*", ["a.b", "a.c"], ["a", "a.b.c", "b.a"]),
+        ("*.b", ["a.b"], ["b", "a.a.b"]),
+        ("a.#", ["a", "a.b", "a.b.c"], ["b", "b.a"]),
+        ("#.c", ["c", "b.c", "a.b.c"], ["c.a"]),
+        ("a.#.c", ["a.c", "a.b.c", "a.b.b.c"], ["a", "c", "a.b"]),
+        ("#", ["a", "a.b.c"], []),
+    ],
+)
+def test_matcher_follows_the_topic_rules(pattern: str, matching: list[str], others: list[str]) -> None:
+    matcher = Matcher([pattern])
+    assert [key for key in matching + others if matcher.match(key)] == matching
+
+
+def test_binding_set_is_what_the_routing_bench_promises() -> None:
+    keys, bindings = binding_set()
+    assert len(set(keys)) == KEY_COUNT
+    assert len(set(bindings)) == BINDING_COUNT
+    assert sum(map(is_wildcard, bindings)) == WILDCARD_COUNT
+    matcher = Matcher(bindings)
+    assert {len(matcher.match(key)) for key in keys} == {1, 2, 3}
+
+
+def test_idle_connection_costs_at_most_25_kib(fresh_broker: Broker) -> None:
+    assert idle_connection_bytes(fresh_broker.pid, fresh_broker.port, 500) <= 25 * 1024
+
+
+def test_nobody_waits_over_50_ms_while_a_burst_fans_out(fresh_broker: Broker) -> None:
+    assert longest_wait_ms(fresh_broker.port, queues=1000, messages=10_000) <= 50
+
+
+def test_many_bindings_keep_a_quarter_of_the_rate(fresh_broker: Broker) -> None:
+    assert routing_ratio(fresh_broker.port) >= DEMANDED

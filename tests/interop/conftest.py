@@ -1,0 +1,423 @@
+"""The broker under test, the names of a test's objects, and a raw client for what no library will send.
+
+`pytest tests/interop` starts Leveret; `pytest tests/interop --broker amqp://guest:guest@127.0.0.1:5672/%2F` uses a
+broker that already runs. On a RabbitMQ the tests in `DIFFERS_3_10` are expected to differ; on Leveret none is.
+
+Tests run with `--import-mode=importlib`, so nothing here can be imported at run time: all of it comes as fixtures.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+import pytest
+from pika import frame, spec
+
+PATIENCE = 10.0
+"""Seconds within which everything must have happened; nothing that works takes as long."""
+
+DIFFERS_3_10: dict[str, str] = {
+    "test_errors.py::test_fault_closes_only_its_channel[unknown exchange type]": (
+        "3.10.8 closes the connection with 503 COMMAND_INVALID; 3.13.7 the channel with 406"
+    ),
+    "test_wire.py::test_broker_says_its_version_and_that_it_is_leveret": (
+        "RabbitMQ says its own version and has no entry `leveret`"
+    ),
+    "test_pika.py::test_prefetch_size_bounds_the_bytes_of_a_consumer": (
+        "every RabbitMQ closes the connection with 540 NOT_IMPLEMENTED - prefetch_size!=0 (10); Leveret honours it"
+    ),
+    "test_pika.py::test_prefetch_size_lets_one_larger_message_through": (
+        "every RabbitMQ closes the connection with 540 NOT_IMPLEMENTED - prefetch_size!=0 (10); Leveret honours it"
+    ),
+}
+"""Test, as `file::name[parameter]`, to what RabbitMQ 3.10.8 does instead and why."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--broker", metavar="URL", help="run the interop tests on this broker instead of Leveret")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Bound each test's time and, on a RabbitMQ, expect the known differences."""
+    here = [item for item in items if Path(__file__).parent in item.path.parents]
+    if config.pluginmanager.hasplugin("timeout"):
+        for item in here:
+            item.add_marker(pytest.mark.timeout(3 * PATIENCE))
+    url = given_url(config)
+    if here and url and not Broker.at(url).is_leveret():
+        for item in here:
+            reason = DIFFERS_3_10.get(item.nodeid.rpartition("/")[2])
+            if reason:
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+def given_url(config: pytest.Config) -> str | None:
+    # A run of the whole suite loads this file too late for the option to be parsed; it then keeps its default.
+    url: str | None = config.getoption("--broker", default=None)
+    return url
+
+
+class Close(NamedTuple):
+    """What connection.close or channel.close said."""
+
+    code: int
+    text: str
+    class_id: int
+    method_id: int
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where the broker listens and whom it lets in."""
+
+    host: str
+    port: int
+    username: str = "guest"
+    password: str = "guest"
+    vhost: str = "/"
+
+    @classmethod
+    def at(cls, url: str) -> Broker:
+        parts = urlsplit(url)
+        vhost = unquote(parts.path[1:]) or "/"
+        return cls(parts.hostname or "", parts.port or 5672, parts.username or "guest", parts.password or "guest", vhost)
+
+    @property
+    def url(self) -> str:
+        return f"amqp://{self.username}:{self.password}@{self.host}:{self.port}/{quote(self.vhost, safe='')}"
+
+    def connect(self) -> RawClient:
+        """Return a TCP connection on which nothing has been said."""
+        client = socket.create_connection((self.host, self.port), timeout=PATIENCE)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return RawClient(self, client)
+
+    def login(
+        self, channel_max: int = 2047, frame_max: int = 131072, heartbeat: int = 0, capabilities: tuple[str, ...] = ()
+    ) -> RawClient:
+        """Return a connection whose channel 1 is open."""
+        client = self.connect()
+        client.start()
+        client.start_ok(capabilities=capabilities)
+        client.expect(spec.Connection.Tune)
+        client.tune_ok(channel_max, frame_max, heartbeat)
+        client.call(spec.Connection.Open(self.vhost), channel=0)
+        client.opened = True
+        client.call(spec.Channel.Open())
+        return client
+
+    def is_leveret(self) -> bool:
+        with self.connect() as client:
+            properties = client.start().server_properties
+        return "leveret" in properties and properties["version"] == "3.13.7"
+
+    def check_alive(self) -> None:
+        """Fail unless a new connection can declare, publish and get."""
+        with self.login() as client:
+            name = client.call(spec.Queue.Declare(exclusive=True)).queue
+            client.publish("", name, b"alive")
+            client.send_method(spec.Basic.Get(queue=name, no_ack=True))
+            client.expect(spec.Basic.GetOk)
+            assert client.read_content()[1] == b"alive"
+
+
+@dataclass
+class RawClient:
+    """Frames on a socket, with pika's codec and none of its manners."""
+
+    broker: Broker
+    socket: socket.socket
+    buffer: bytes = b""
+    opened: bool = False
+
+    def __enter__(self) -> RawClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close an open connection in the orderly way, so that its exclusive queues are gone on return."""
+        with suppress(OSError, EOFError):
+            if self.opened:
+                self.send_method(spec.Connection.Close(200, "", 0, 0), channel=0)
+            while self.opened:
+                self.opened = not isinstance(getattr(self.read(), "method", None), spec.Connection.CloseOk)
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def send_method(self, method: Any, channel: int = 1) -> None:
+        self.send(frame.Method(channel, method).marshal())
+
+    def call(self, method: Any, channel: int = 1) -> Any:
+        """Send a synchronous method and return the reply."""
+        self.send_method(method, channel)
+        return self.expect(
+            *(spec.methods[index] for index in range(method.INDEX + 1, method.INDEX + 12) if index in spec.methods)
+        )
+
+    def publish(self, exchange: str, routing_key: str, body: bytes, **properties: Any) -> None:
+        """Send a message on channel 1; `mandatory` goes to the method."""
+        mandatory = properties.pop("mandatory", False)
+        self.send_method(spec.Basic.Publish(exchange=exchange, routing_key=routing_key, mandatory=mandatory))
+        self.send(frame.Header(1, len(body), spec.BasicProperties(**properties)).marshal())
+        for at in range(0, len(body), 131064):
+            self.send(frame.Body(1, body[at : at + 131064]).marshal())
+
+    def read(self) -> Any:
+        """Return the next frame that is no heartbeat, decoded."""
+        while True:
+            _, value = frame.decode_frame(self.read_raw())
+            if not isinstance(value, frame.Heartbeat):
+                return value
+
+    def read_raw(self) -> bytes:
+        """Return the next frame as it came; EOFError when the broker has hung up."""
+        while (size := 8 + int.from_bytes(self.buffer[3:7], "big")) > len(self.buffer) or len(self.buffer) < 8:
+            self.buffer += self.receive()
+        data, self.buffer = self.buffer[:size], self.buffer[size:]
+        return data
+
+    def receive(self) -> bytes:
+        try:
+            data = self.socket.recv(1 << 20)
+        except ConnectionResetError as error:
+            raise EOFError from error
+        if not data:
+            raise EOFError
+        return data
+
+    def receive_all(self) -> bytes:
+        """Return all that comes until the broker hangs up."""
+        data = b""
+        with suppress(EOFError):
+            while True:
+                data += self.receive()
+        return data
+
+    def expect(self, *methods: type[Any]) -> Any:
+        """Return the next method, which must be one of these."""
+        method = self.read().method
+        assert isinstance(method, methods), method
+        return method
+
+    def read_content(self) -> tuple[Any, bytes]:
+        """Return the properties and the body that follow basic.deliver, get-ok or return."""
+        header, body = self.read(), b""
+        while len(body) < header.body_size:
+            body += self.read().fragment
+        return header.properties, body
+
+    def read_close(self) -> Close:
+        """Return what the broker closes the channel or the connection with, and agree to it."""
+        value = self.read()
+        method = value.method
+        assert isinstance(method, (spec.Channel.Close, spec.Connection.Close)), method
+        agree = spec.Channel.CloseOk if value.channel_number else spec.Connection.CloseOk
+        self.send_method(agree(), value.channel_number)
+        self.opened &= value.channel_number > 0
+        return Close(method.reply_code, method.reply_text, method.class_id, method.method_id)
+
+    def start(self) -> Any:
+        """Open the handshake and return connection.start."""
+        self.send(b"AMQP\x00\x00\x09\x01")
+        return self.expect(spec.Connection.Start)
+
+    def start_ok(self, mechanism: str = "PLAIN", response: str | None = None, capabilities: tuple[str, ...] = ()) -> None:
+        login = f"\0{self.broker.username}\0{self.broker.password}"
+        properties = {"product": "interop", "capabilities": dict.fromkeys(capabilities, True)}
+        self.send_method(spec.Connection.StartOk(properties, mechanism, login if response is None else response), 0)
+
+    def tune_ok(self, channel_max: int = 2047, frame_max: int = 131072, heartbeat: int = 0) -> None:
+        self.send_method(spec.Connection.TuneOk(channel_max, frame_max, heartbeat), channel=0)
+
+
+def wait_until(check: Callable[[], object]) -> None:
+    """Poll until `check` is true; fail after PATIENCE."""
+    deadline = time.monotonic() + PATIENCE
+    while not check():
+        assert time.monotonic() < deadline, f"{check} is still false after {PATIENCE} s"
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The broker under test; Leveret must end with status 0 when told to."""
+    url = given_url(request.config)
+    if url:
+        yield Broker.at(url)
+        return
+    folder = tmp_path_factory.mktemp("leveret")
+    command = [sys.executable, "-m", "leveret", "--port", "0", "--data-dir", str(folder / "data")]
+    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err)
+    try:
+        host, port = amqp_listener(process, folder)
+        yield Broker(host, port)
+        process.terminate()
+        assert process.wait(PATIENCE) == 0, (folder / "err").read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def amqp_listener(process: subprocess.Popen[bytes], folder: Path) -> tuple[str, int]:
+    """Wait for the line `ready amqp=HOST:PORT …` and return the address."""
+
+    def ready() -> str | None:
+        assert process.poll() is None, f"Leveret ended with {process.returncode}: {(folder / 'err').read_text()}"
+        lines = (folder / "out").read_text().splitlines(keepends=True)
+        return next((line for line in lines if line.startswith("ready ") and line.endswith("\n")), None)
+
+    wait_until(ready)
+    listeners = dict(word.split("=", 1) for word in (ready() or "").split()[1:])
+    host, _, port = listeners["amqp"].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+class Route(NamedTuple):
+    """An exchange with one bound queue, a message, and whether it gets there."""
+
+    type: str
+    key: str
+    arguments: dict[str, Any]
+    message_key: str
+    headers: dict[str, Any]
+    routed: bool
+
+
+ROUTES = [
+    Route("direct", "a", {}, "a", {}, True),
+    Route("direct", "a", {}, "a.b", {}, False),
+    Route("fanout", "a", {}, "b", {}, True),
+    Route("topic", "a.*.c", {}, "a.b.c", {}, True),
+    Route("topic", "a.*.c", {}, "a.c", {}, False),
+    Route("topic", "a.#", {}, "a", {}, True),
+    Route("topic", "#.c", {}, "a.b.c", {}, True),
+    Route("topic", "#", {}, "", {}, True),
+    Route("headers", "", {"x-match": "all", "a": 1, "b": "2"}, "", {"a": 1, "b": "2", "c": 3}, True),
+    Route("headers", "", {"x-match": "all", "a": 1, "b": "2"}, "", {"a": 1}, False),
+    Route("headers", "", {"x-match": "any", "a": 1, "b": "2"}, "", {"b": "2"}, True),
+    Route("headers", "", {"x-match": "any", "a": 1}, "", {"a": 2}, False),
+    Route("headers", "", {"a": None}, "", {"a": "whatever"}, True),
+]
+
+
+class Settlement(NamedTuple):
+    """What becomes of the messages a, b, c, d when a channel has got a, b, c with tags 1, 2, 3 and does `act`.
+
+    `ready` is then on the queue and taken off it, `left` is there after the channel was closed: body, redelivered.
+    """
+
+    act: str
+    tag: int
+    multiple: bool
+    requeue: bool
+    ready: list[tuple[str, bool]]
+    left: list[tuple[str, bool]]
+
+
+A, B, C = ("a", True), ("b", True), ("c", True)
+D = ("d", False)
+SETTLEMENTS = [
+    Settlement("ack", 2, False, False, [D], [A, C]),
+    Settlement("ack", 2, True, False, [D], [C]),
+    Settlement("ack", 0, True, False, [D], []),
+    Settlement("nack", 2, False, True, [B, D], [A, C]),
+    Settlement("nack", 2, True, True, [A, B, D], [C]),
+    Settlement("nack", 0, True, True, [A, B, C, D], []),
+    Settlement("nack", 2, False, False, [D], [A, C]),
+    Settlement("nack", 2, True, False, [D], [C]),
+    Settlement("reject", 2, False, True, [B, D], [A, C]),
+    Settlement("reject", 2, False, False, [D], [A, C]),
+    Settlement("recover", 0, True, True, [A, B, C, D], []),
+]
+
+
+@pytest.fixture(params=ROUTES, ids=lambda route: f"{route.type}-{route.key}{route.arguments or ''}-{route.routed}")
+def route(request: pytest.FixtureRequest) -> Route:
+    value: Route = request.param
+    return value
+
+
+@pytest.fixture(params=SETTLEMENTS, ids=lambda row: f"{row.act}-{row.tag}-multiple={row.multiple}-requeue={row.requeue}")
+def settlement(request: pytest.FixtureRequest) -> Settlement:
+    value: Settlement = request.param
+    return value
+
+
+@pytest.fixture(params=[0, 1, 131063, 131064, 131065, 300000, 3 << 20])
+def body(request: pytest.FixtureRequest) -> bytes:
+    """Bodies below, at and above the size of one frame."""
+    size: int = request.param
+    return (bytes(range(256)) * (size // 256 + 1))[:size]
+
+
+@pytest.fixture
+def properties() -> dict[str, Any]:
+    """All fourteen, by their names in the specification."""
+    return {
+        "content_type": "text/plain",
+        "content_encoding": "x-interop",
+        "headers": {"key": "value"},
+        "delivery_mode": 2,
+        "priority": 7,
+        "correlation_id": "correlation",
+        "reply_to": "answers",
+        "expiration": "60000",
+        "message_id": "id",
+        "timestamp": 1700000000,
+        "type": "kind",
+        "user_id": "guest",
+        "app_id": "app",
+        "cluster_id": "cluster",
+    }
+
+
+@pytest.fixture
+def headers() -> dict[str, Any]:
+    """Values of all the kinds that every client can write, nested."""
+    return {
+        "text": "žluťoučký",
+        "bytes": b"\x00\xff",
+        "yes": True,
+        "int": -5,
+        "long": 2**40,
+        "decimal": Decimal("12.34"),
+        "time": datetime(2024, 2, 29, 12, tzinfo=UTC),
+        "void": None,
+        "array": [1, "two", None, [False, {"deep": 3}]],
+        "table": {"inner": {"innermost": ["x", 2**33]}},
+    }
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], None]:
+    return wait_until
+
+
+@pytest.fixture
+def unique(broker: Broker) -> Iterator[Callable[[], str]]:
+    """Make names that nobody else uses; the queues and exchanges so named are deleted afterwards."""
+    names: list[str] = []
+
+    def make() -> str:
+        names.append(f"interop-{uuid.uuid4()}")
+        return names[-1]
+
+    yield make
+    with broker.login() as client:
+        for name in names:
+            client.call(spec.Queue.Delete(queue=name))
+            client.call(spec.Exchange.Delete(exchange=name))
