@@ -25,6 +25,7 @@ cdef class Entry:
     cdef public object consumer
     cdef public long long seq
     cdef public bint redelivered
+    cdef public Py_ssize_t tag
 
 @cython.locals(message=Message)
 cpdef Message new_message(Origin origin, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size, bint persistent)

@@ -42,16 +42,18 @@ class Message:
 class Entry:
     """A message's place in one queue.
 
-    `seq` orders the queue; `consumer` is who has it unacknowledged (None: ready, or taken by basic.get).
+    `seq` orders the queue; `consumer` is who has it unacknowledged (None: ready, or taken by basic.get), under the
+    delivery tag `tag`.
     """
 
-    __slots__ = ("consumer", "message", "queue", "redelivered", "seq")
+    __slots__ = ("consumer", "message", "queue", "redelivered", "seq", "tag")
 
     queue: "Queue"
     message: Message
     consumer: "Consumer | None"
     seq: int
     redelivered: bool
+    tag: int
 
 
 def new_message(
@@ -77,4 +79,5 @@ def new_entry(queue: "Queue", message: Message, seq: int) -> Entry:
     entry.consumer = None
     entry.seq = seq
     entry.redelivered = False
+    entry.tag = 0
     return entry

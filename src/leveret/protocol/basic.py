@@ -1,4 +1,4 @@
-"""What a channel's client does now and then: consuming, getting, prefetch, recovering, confirm mode, closing."""
+"""What a channel's client does now and then: consuming, getting, prefetch, recovering, confirm mode, transactions, closing."""
 
 import secrets
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from leveret.protocol.confirms import Confirms
 from leveret.protocol.settlement import Requeue
 from leveret.protocol.subscriber import Subscriber
 from leveret.protocol.topology import reply
+from leveret.protocol.transaction import Commit, Transaction
 from leveret.wire.spec import (
     BasicCancel,
     BasicCancelOk,
@@ -29,7 +30,12 @@ from leveret.wire.spec import (
     ChannelOpen,
     ConfirmSelect,
     ConfirmSelectOk,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
     TxSelect,
+    TxSelectOk,
 )
 from leveret.wire.values import Table, kind_of
 
@@ -125,13 +131,43 @@ def _recover(channel: "Channel", requeue: bool, done: Callable[[], None]) -> Non
 
 
 def on_confirm_select(channel: "Channel", m: ConfirmSelect) -> None:
+    if channel.transaction is not None:
+        raise PreconditionFailed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
         channel.confirms = Confirms(channel.number)
     reply(channel, m.no_wait, ConfirmSelectOk())
 
 
 def on_tx_select(channel: "Channel", m: TxSelect) -> None:
-    raise NotImplementedFault("transactions")
+    if channel.confirms is not None:
+        raise PreconditionFailed("cannot switch from confirm to tx mode")
+    if channel.transaction is None:
+        channel.transaction = Transaction()
+    reply(channel, False, TxSelectOk())
+
+
+def on_tx_commit(channel: "Channel", m: TxCommit) -> None:
+    transaction = _transaction(channel)
+    channel.transaction = Transaction()
+
+    def done() -> None:
+        channel.after_settling()
+        reply(channel, False, TxCommitOk())
+
+    channel.session.do(Commit(transaction, channel.session.now, channel.return_message, done))
+
+
+def on_tx_rollback(channel: "Channel", m: TxRollback) -> None:
+    # RabbitMQ: the acknowledgements are undone, the messages stay with the client.
+    channel.unacked.restore(_transaction(channel).entries())
+    channel.transaction = Transaction()
+    reply(channel, False, TxRollbackOk())
+
+
+def _transaction(channel: "Channel") -> Transaction:
+    if channel.transaction is None:
+        raise PreconditionFailed("channel is not transactional")
+    return channel.transaction
 
 
 def priority_of(arguments: Table, title: str) -> int:

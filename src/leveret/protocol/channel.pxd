@@ -36,6 +36,7 @@ cdef class Channel:
     cdef public int state
     cdef public object incoming
     cdef public Confirms confirms
+    cdef public object transaction
     cdef public Unacked unacked
     cdef public dict consumers
     cdef public Window shared
@@ -74,7 +75,7 @@ cdef class Channel:
     cdef list _route_by_headers(self, Route route, bytes content, Py_ssize_t header_size)
     cdef _check_properties(self, object properties)
     @cython.locals(origin=Origin)
-    cdef _return(self, Message message)
+    cpdef return_message(self, Message message)
     cpdef write_content(self, Message message)
     @cython.locals(p=Octets, start=Py_ssize_t, tag="unsigned long long")
     cdef _on_basic_ack(self, FrameReader reader)
@@ -82,4 +83,5 @@ cdef class Channel:
     cdef _settle_one(self, unsigned long long tag)
     cdef _settle_up_to(self, unsigned long long tag)
     cdef _on_basic_nack(self, unsigned long index, FrameReader reader)
+    cpdef settle(self, list entries, bint requeue)
     cpdef after_settling(self)

@@ -29,9 +29,10 @@ from leveret.protocol.confirms import Confirms
 from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.session import Session
-from leveret.protocol.settlement import Requeue, Settle
+from leveret.protocol.settlement import Requeue, Settle, nothing
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
+from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
 from leveret.wire.content import (
     FLAG_EXPIRATION,
@@ -102,6 +103,7 @@ class Channel:
         "session",
         "shared",
         "state",
+        "transaction",
         "unacked",
         "vhost",
     )
@@ -115,6 +117,7 @@ class Channel:
         self.state = CHANNEL_STARTING
         self.incoming: Incoming | None = None
         self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
         self.unacked = Unacked()
         self.consumers: dict[str, Subscriber] = {}
         self.shared = Window()
@@ -311,11 +314,14 @@ class Channel:
             if route.by_headers:
                 queues = self._route_by_headers(route, content, header_size)
         message = new_message(route.origin, content, header_size, body_size, frame_size, (flags & PERSISTENT) != 0)
+        if self.transaction is not None:
+            self.transaction.publish(message, queues, route.mandatory)
+            return
         if self.confirms is not None:
             self._count_confirm()
         if not queues:
             if route.mandatory:
-                self._return(message)
+                self.return_message(message)
             return
         now = self.session.now
         if len(queues) == 1:
@@ -381,7 +387,7 @@ class Channel:
         if properties.expiration is not None:
             check_expiration(properties.expiration)
 
-    def _return(self, message: Message) -> None:
+    def return_message(self, message: Message) -> None:
         origin = message.origin
         self.output.write_method(self.number, BasicReturn(312, "NO_ROUTE", origin.exchange, origin.routing_key))
         self.write_content(message)
@@ -409,6 +415,9 @@ class Channel:
         entry = self.unacked.take(tag)
         if entry is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
+        if self.transaction is not None:
+            self.transaction.settle([entry], requeue=False)
+            return
         queue = entry.queue
         queue.settle(entry)
         consumer = entry.consumer
@@ -420,7 +429,16 @@ class Channel:
         entries = self.unacked.take_up_to(tag)
         if entries is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
-        self.session.do(Settle(entries, self.after_settling))
+        self.settle(entries, requeue=False)
+
+    def settle(self, entries: list[Entry], requeue: bool) -> None:
+        """Forget these entries or put them back, at once or with the transaction."""
+        if self.transaction is not None:
+            self.transaction.settle(entries, requeue)
+        elif requeue:
+            self.session.do(Requeue(entries, self.after_settling))
+        else:
+            self.session.do(Settle(entries, self.after_settling))
 
     def _on_basic_nack(self, index: int, reader: FrameReader) -> None:
         method = decode_method(index, reader.data, reader.start + 4, reader.stop)
@@ -434,10 +452,7 @@ class Channel:
             entries = None if entry is None else [entry]
         if entries is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
-        if method.requeue:  # type: ignore[attr-defined]
-            self.session.do(Requeue(entries, self.after_settling))
-        else:
-            self.session.do(Settle(entries, self.after_settling))
+        self.settle(entries, method.requeue)  # type: ignore[attr-defined]
 
     # State
 
@@ -494,11 +509,10 @@ class Channel:
         if self.incoming is not None:
             self.session.count_incomplete(-len(self.incoming.body))
             self.incoming = None
+        if self.transaction is not None:
+            self.unacked.restore(self.transaction.entries())
+            self.transaction = None
         return self.unacked.take_all()
-
-
-def nothing() -> None:
-    """Nobody waits for it."""
 
 
 def check_expiration(expiration: str) -> None:

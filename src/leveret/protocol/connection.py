@@ -28,7 +28,7 @@ from leveret.errors import (
 from leveret.protocol.channel import Channel
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
 from leveret.protocol.session import Session
-from leveret.protocol.settlement import Requeue
+from leveret.protocol.settlement import Requeue, nothing
 from leveret.protocol.states import CHANNEL_OPEN, CLOSING, DEAF, HANDSHAKE, HEADER, RUNNING
 from leveret.wire.frames import HEARTBEAT, FrameReader
 from leveret.wire.methods import decode_method
@@ -399,7 +399,3 @@ class Connection:
                 session.vhost.remove_queue(queue)
         session.exclusive_queues = []
         return entries
-
-
-def nothing() -> None:
-    """Nobody waits for it."""

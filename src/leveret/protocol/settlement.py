@@ -77,3 +77,7 @@ def _by_queue(entries: list[Entry]) -> dict[Queue, list[Entry]]:
     for entry in entries:
         grouped.setdefault(entry.queue, []).append(entry)
     return grouped
+
+
+def nothing() -> None:
+    """Nobody waits for it."""

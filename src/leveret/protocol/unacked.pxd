@@ -18,6 +18,8 @@ cdef class Unacked:
     cpdef list take_up_to(self, Py_ssize_t tag)
     @cython.locals(found=list, entry=Entry)
     cpdef list take_all(self)
+    @cython.locals(entry=Entry)
+    cpdef restore(self, list entries)
     cdef Entry _take_old(self, Py_ssize_t tag)
     cdef list _take_old_below(self, Py_ssize_t tag)
     @cython.locals(entries=list, live=Py_ssize_t)

@@ -39,6 +39,7 @@ class Unacked:
             self._tidy(tag)
             entries = self._entries
         entries.append(entry)
+        entry.tag = tag
         self.count += 1
         return tag
 
@@ -93,6 +94,14 @@ class Unacked:
         self.count = 0
         return found
 
+    def restore(self, entries: list[Entry]) -> None:
+        """Put entries back that were taken, under the tags they had."""
+        everything = entries + self.take_all()
+        everything.sort(key=_tag)
+        for entry in everything:
+            self._old[entry.tag] = entry
+        self.count = len(everything)
+
     def _take_old(self, tag: int) -> Entry | None:
         entry = self._old.pop(tag, None)
         if entry is not None:
@@ -131,3 +140,7 @@ class Unacked:
         self._entries = []
         self._first = tag
         self._head = 0
+
+
+def _tag(entry: Entry) -> int:
+    return entry.tag

@@ -1,0 +1,85 @@
+"""A channel's transaction: messages and acknowledgements that wait for tx.commit.
+
+RabbitMQ: a message is routed when it is published and delivered when it is committed; an acknowledgement is checked when
+it is made, and takes effect when it is committed. On commit the messages go first, and their returns with them.
+"""
+
+from collections.abc import Callable
+
+from leveret.broker.message import Entry, Message
+from leveret.broker.queue import Queue
+from leveret.broker.work import Task, Work
+from leveret.errors import ResourceError
+from leveret.protocol.settlement import Requeue, Settle, nothing
+
+BUFFERED_SIZE_MAX = 64 << 20
+# What a message or an acknowledgement costs besides its bytes.
+OVERHEAD = 200
+
+Publish = tuple[Message, list[Queue], bool]
+
+
+class Transaction:
+    """What has been published and settled since the last commit or rollback."""
+
+    __slots__ = ("_size", "publishes", "settlements")
+
+    def __init__(self) -> None:
+        self.publishes: list[Publish] = []
+        self.settlements: list[tuple[bool, list[Entry]]] = []
+        self._size = 0
+
+    def publish(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
+        self._count(len(message.content) + OVERHEAD)
+        self.publishes.append((message, queues, mandatory))
+
+    def settle(self, entries: list[Entry], requeue: bool) -> None:
+        self._count(len(entries) * OVERHEAD)
+        self.settlements.append((requeue, entries))
+
+    def entries(self) -> list[Entry]:
+        """Everything settled here, which the queues still count as unacknowledged."""
+        return [entry for _, entries in self.settlements for entry in entries]
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > BUFFERED_SIZE_MAX:
+            raise ResourceError(f"transaction of more than {BUFFERED_SIZE_MAX} bytes")
+
+
+class Commit(Task):
+    """Carries out a transaction in pieces; `done` is called when all of it is."""
+
+    __slots__ = ("_at", "_done", "_now", "_returned", "_settlements", "_transaction")
+
+    def __init__(
+        self, transaction: Transaction, now: int, returned: Callable[[Message], None], done: Callable[[], None]
+    ) -> None:
+        self._transaction = transaction
+        self._now = now
+        self._returned = returned
+        self._done = done
+        self._at = 0
+        self._settlements: list[Task] = [
+            (Requeue if requeue else Settle)(entries, nothing) for requeue, entries in reversed(transaction.settlements)
+        ]
+
+    def run(self, work: Work) -> bool:
+        publishes = self._transaction.publishes
+        while self._at < len(publishes) and work.left > 0:
+            self._publish(*publishes[self._at])
+            self._at += 1
+        while self._settlements and work.left > 0:
+            if self._settlements[-1].run(work):
+                self._settlements.pop()
+        if self._at < len(publishes) or self._settlements:
+            return False
+        self._done()
+        return True
+
+    def _publish(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
+        if mandatory and not queues:
+            self._returned(message)
+        for queue in queues:
+            if not queue.deleted:
+                queue.accept(message, self._now)
