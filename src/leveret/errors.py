@@ -21,9 +21,10 @@ class AMQPError(Exception):
     def reply_text(self) -> str:
         """The text for a close method, cut as RabbitMQ cuts it to fit a short string."""
         text = f"{self.name} - {self}" if self.args else self.name
-        encoded = text.encode()
+        # Names in a basic.publish may be any octets; a close must be text.
+        encoded = text.encode(errors="replace")
         if len(encoded) <= REPLY_TEXT_MAX_BYTES:
-            return text
+            return encoded.decode()
         return encoded[: REPLY_TEXT_MAX_BYTES - 3].decode(errors="ignore") + "..."
 
 
@@ -53,6 +54,10 @@ class PreconditionFailed(AMQPError):
 
 class FrameError(AMQPError):
     code, name, hard, http_status = 501, "FRAME_ERROR", True, 400
+
+
+class MalformedString(FrameError):
+    """RabbitMQ: a short string that is not UTF-8 is blamed on no method."""
 
 
 class SyntaxFault(AMQPError):

@@ -7,6 +7,7 @@ them is answered with a close.
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cache
 
 from leveret.wire import spec
 from leveret.wire.methods import encode_method
@@ -69,7 +70,7 @@ ALL_PROPERTIES = Properties(
 
 @dataclass(slots=True)
 class Frame:
-    """One frame, perhaps broken."""
+    """One frame, perhaps broken; those of a dialogue are shared and must be copied before they are."""
 
     kind: int
     channel: int
@@ -229,6 +230,18 @@ def consuming() -> list[Frame]:
         method(1, spec.BasicConsume("mine", exclusive=True)),
         heartbeat(),
     ]
+
+
+@cache
+def wire(name: str) -> dict[int, bytes]:
+    """The octets of a dialogue's own frames, by their identity: most of them are sent unbroken, and often."""
+    return {id(frame): frame.encode() for frame in DIALOGUES[name]}
+
+
+def encode(name: str, frames: list[Frame]) -> bytes:
+    """The octets of a dialogue, some of whose frames may have been replaced."""
+    known = wire(name)
+    return b"".join([known.get(id(frame)) or frame.encode() for frame in frames])
 
 
 DIALOGUES = {"topology": topology(), "publishing": publishing(), "consuming": consuming()}

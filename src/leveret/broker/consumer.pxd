@@ -8,6 +8,8 @@ cdef class Window:
     cdef public long count
     cdef public long long size
     cpdef bint fits(self, Py_ssize_t size)
+    cpdef bint counts(self)
+    cpdef bint limited(self)
     cpdef void take(self, Py_ssize_t size)
     cpdef void free(self, Py_ssize_t size)
 

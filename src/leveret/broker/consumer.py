@@ -6,7 +6,7 @@ kind of consumer overrides; the queue itself never learns who listens.
 
   (1) Of the consumers with the highest priority that can take a message, each takes one in turn.
   (2) A consumer found unable to take one leaves the rotation; whoever gives it room again must `activate` it.
-  (3) Messages that need no acknowledgement are bounded by no window.
+  (3) A consumer without acknowledgement uses no window, but waits while its channel's count is used up.
 """
 
 from typing import TYPE_CHECKING
@@ -34,6 +34,13 @@ class Window:
         if self.count_limit and self.count >= self.count_limit:
             return False
         return self.size_limit == 0 or self.count == 0 or self.size + size <= self.size_limit
+
+    def counts(self) -> bool:
+        """Whether one more message may be sent, whatever its size."""
+        return self.count_limit == 0 or self.count < self.count_limit
+
+    def limited(self) -> bool:
+        return self.count_limit != 0 or self.size_limit != 0
 
     def take(self, size: int) -> None:
         self.count += 1
@@ -87,7 +94,10 @@ class Consumer:
 
     def can_take(self, size: int) -> bool:
         """Whether a message of `size` bytes may be delivered to it now."""
-        return self.no_ack or (self.window.fits(size) and self.shared.fits(size))
+        if self.no_ack:
+            # RabbitMQ: a channel's limit holds back those without acknowledgement too, though they use none of it.
+            return self.shared.counts()
+        return self.window.fits(size) and self.shared.fits(size)
 
     def deliver(self, entry: "Entry") -> None:
         """Send this entry to the client. Must not call the queue."""

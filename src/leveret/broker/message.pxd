@@ -19,6 +19,7 @@ cdef class Message:
 
 @cython.final
 @cython.freelist(256)
+@cython.no_gc
 cdef class Entry:
     cdef public object queue
     cdef public Message message
@@ -31,4 +32,4 @@ cdef class Entry:
 cpdef Message new_message(Origin origin, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size, bint persistent)
 
 @cython.locals(entry=Entry)
-cpdef Entry new_entry(object queue, Message message, long long seq)
+cpdef Entry new_entry(Message message, long long seq)

@@ -42,8 +42,9 @@ class Message:
 class Entry:
     """A message's place in one queue.
 
-    `seq` orders the queue; `consumer` is who has it unacknowledged (None: ready, or taken by basic.get), under the
-    delivery tag `tag`.
+    `seq` orders the queue. While it is unacknowledged, `queue` is where it belongs, `consumer` who has it (None: it was
+    taken by basic.get) and `tag` its delivery tag; while it is ready, it knows of nobody. So what waits in queues forms
+    no cycles, and compiled it is no matter for the garbage collector, which would stop the loop to look at millions.
     """
 
     __slots__ = ("consumer", "message", "queue", "redelivered", "seq", "tag")
@@ -71,10 +72,10 @@ def new_message(
     return message
 
 
-def new_entry(queue: "Queue", message: Message, seq: int) -> Entry:
-    """Make a place for `message` in `queue`."""
+def new_entry(message: Message, seq: int) -> Entry:
+    """Make a place for `message`."""
     entry = Entry.__new__(Entry)
-    entry.queue = queue
+    entry.queue = None  # type: ignore[assignment]
     entry.message = message
     entry.consumer = None
     entry.seq = seq

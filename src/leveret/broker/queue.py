@@ -99,7 +99,7 @@ class Queue:
         seq = self.next_seq
         self.next_seq = seq + 1
         self.work.left -= 1
-        entry = new_entry(self, message, seq)
+        entry = new_entry(message, seq)
         if self.ready_count == 0 and self.rotation.active_count != 0:
             consumer = self.rotation.next(message.body_size)
             if consumer is not None:
@@ -117,6 +117,7 @@ class Queue:
         entry = self._first()
         self._remove_first(entry)
         if not no_ack:
+            entry.queue = self
             self.unacked_count += 1
             self.unacked_bytes += entry.message.body_size
         return entry
@@ -136,6 +137,7 @@ class Queue:
         """Put unacknowledged messages back where they were, marked as delivered before."""
         for entry in entries:
             self.settle(entry)
+            entry.queue = None  # type: ignore[assignment]
             entry.consumer = None
             entry.redelivered = True
             if not self.deleted:
@@ -223,6 +225,7 @@ class Queue:
         self.work.left -= 1
         if not consumer.no_ack:
             size = entry.message.body_size
+            entry.queue = self
             entry.consumer = consumer
             consumer.window.take(size)
             consumer.shared.take(size)

@@ -97,8 +97,7 @@ class VirtualHost:
         queue = self.queues.get(name)
         if queue is None:
             raise NotFound(f"no {self.queue_title(name)}")
-        if queue.owner is not None and queue.owner is not owner:
-            raise locked(queue)
+        check_access(queue, owner)
         return queue
 
     # Exchanges
@@ -236,15 +235,18 @@ class VirtualHost:
         inbound(destination)[binding.key] = binding
         self._broker.changed()
 
-    def unbind(self, source: str, destination: "Destination", routing_key: str, arguments: Table) -> None:
-        """Unbind; what is not there is fine."""
+    def unbind(self, source: str, destination: "Destination", routing_key: str, arguments: Table, owner: object) -> None:
+        """Unbind for connection `owner`; what is not there is fine."""
         exchange = self.exchanges.get(source)
         if exchange is None:
             return
         binding = exchange.bindings.get(Binding(exchange, destination, routing_key, arguments).key)
-        if binding is not None:
-            self._remove_bindings([binding])
-            self._broker.changed()
+        if binding is None:
+            return
+        if isinstance(destination, Queue):
+            check_access(destination, owner)
+        self._remove_bindings([binding])
+        self._broker.changed()
 
     def _remove_bindings(self, bindings: Iterable[Binding]) -> None:
         # A list, not recursion: auto-delete exchanges bound in a long chain go one after the other.
@@ -269,6 +271,12 @@ def inbound(destination: "Destination") -> dict[object, object]:
     if isinstance(destination, Queue):
         return destination.bindings
     return destination.inbound  # type: ignore[return-value]
+
+
+def check_access(queue: Queue, owner: object) -> None:
+    """Refuse a queue that is exclusive to another connection."""
+    if queue.owner is not None and queue.owner is not owner:
+        raise locked(queue)
 
 
 def locked(queue: Queue) -> ResourceLocked:

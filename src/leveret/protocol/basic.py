@@ -1,4 +1,4 @@
-"""What a channel's client does now and then: consuming, getting, prefetch, recovering, confirm mode, transactions, closing."""
+"""What a channel's client does now and then: consuming, getting, prefetch, recovering, confirms, transactions, closing."""
 
 import secrets
 from collections.abc import Callable

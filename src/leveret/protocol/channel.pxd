@@ -46,6 +46,7 @@ cdef class Channel:
     cdef dict _routes
     cdef bytes _last_method
     cdef Route _last_route
+    cdef Py_ssize_t _turn
 
     @cython.locals(kind=int)
     cpdef on_frame(self, FrameReader reader)

@@ -92,6 +92,7 @@ class Channel:
         "_last_method",
         "_last_route",
         "_routes",
+        "_turn",
         "broker",
         "confirms",
         "consumers",
@@ -127,6 +128,7 @@ class Channel:
         self._routes: dict[bytes, Route] = {}
         self._last_method = b""
         self._last_route: Route | None = None
+        self._turn = 0
 
     # Frames
 
@@ -149,7 +151,9 @@ class Channel:
         start = reader.start
         if reader.stop - start < 4:
             raise FrameError(f"{reader.describe()}: unknown_frame")
-        index = p[start] << 24 | p[start + 1] << 16 | p[start + 2] << 8 | p[start + 3]
+        # First into its variable: compiled, an octet shifted by 24 is an int and may come out negative.
+        index = p[start]
+        index = index << 24 | p[start + 1] << 16 | p[start + 2] << 8 | p[start + 3]
         if self.incoming is not None:
             self._miss(reader)
         self.session.method_index = index
@@ -212,8 +216,10 @@ class Channel:
         if header_end >= reader.size or p[at] != FRAME_HEADER or (p[at + 1] << 8 | p[at + 2]) != number:
             self._begin(method)
             return
-        header_size = p[at + 3] << 24 | p[at + 4] << 16 | p[at + 5] << 8 | p[at + 6]
-        body_size = p[at + 15] << 24 | p[at + 16] << 16 | p[at + 17] << 8 | p[at + 18]
+        header_size = p[at + 3]
+        header_size = header_size << 24 | p[at + 4] << 16 | p[at + 5] << 8 | p[at + 6]
+        body_size = p[at + 15]
+        body_size = body_size << 24 | p[at + 16] << 16 | p[at + 17] << 8 | p[at + 18]
         header_end = at + 7 + header_size
         end = header_end + 1
         if body_size != 0:
@@ -403,7 +409,8 @@ class Channel:
         start = reader.start + 4
         if reader.stop - start != 9:
             decode_method(BASIC_ACK, reader.data, start, reader.stop)
-        tag = p[start + 4] << 24 | p[start + 5] << 16 | p[start + 6] << 8 | p[start + 7]
+        tag = p[start + 4]
+        tag = tag << 24 | p[start + 5] << 16 | p[start + 6] << 8 | p[start + 7]
         if p[start] or p[start + 1] or p[start + 2] or p[start + 3]:
             tag = int.from_bytes(reader.data[start : start + 8], "big")
         if p[start + 8] & 1:
@@ -421,9 +428,10 @@ class Channel:
         queue = entry.queue
         queue.settle(entry)
         consumer = entry.consumer
-        if consumer is not None and not consumer.active:
+        if self.shared.limited():
+            self.resume_consumers()
+        elif consumer is not None and not consumer.active:
             queue.resume(consumer)
-        self.after_settling()
 
     def _settle_up_to(self, tag: int) -> None:
         entries = self.unacked.take_up_to(tag)
@@ -466,12 +474,17 @@ class Channel:
 
     def after_settling(self) -> None:
         """Let all consumers go on if they share a window in which there is room now."""
-        if self.shared.count_limit or self.shared.size_limit:
+        if self.shared.limited():
             self.resume_consumers()
 
     def resume_consumers(self) -> None:
-        """Count in again every consumer that may have room."""
-        for consumer in list(self.consumers.values()):
+        """Count in again every consumer that may have room, beginning with another one each time."""
+        consumers = list(self.consumers.values())
+        if not consumers:
+            return
+        self._turn += 1
+        first = self._turn % len(consumers)
+        for consumer in consumers[first:] + consumers[:first]:
             if not consumer.active and consumer.subscribed:
                 consumer.queue.resume(consumer)
 

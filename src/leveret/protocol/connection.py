@@ -22,6 +22,7 @@ from leveret.errors import (
     ConnectionForced,
     FrameError,
     InternalError,
+    MalformedString,
     NotAllowed,
     UnexpectedFrame,
 )
@@ -207,9 +208,10 @@ class Connection:
     def _pass(self) -> None:
         work = self.broker.work
         work.begin()
-        while self.state != DEAF:
+        while True:
             try:
-                if self.session.pending is None or self.session.go_on():
+                # A task in hand is finished even when nothing more is heard.
+                if (self.session.pending is None or self.session.go_on()) and self.state != DEAF:
                     self._walk()
                 break
             except AMQPError as error:
@@ -346,9 +348,15 @@ class Connection:
         if self._handshake is not None:
             self._fail_handshake(self._handshake, error)
             return
+        if self.state >= CLOSING:
+            # RabbitMQ: a close has been said already, there is no second one.
+            self._fall_deaf()
+            return
         number = self.reader.channel
         channel = self.session.channels.get(number)
         log.error("%s: channel %d: %s", self.name, number, error.reply_text)
+        if isinstance(error, MalformedString):
+            self.session.method_index = 0
         if channel is not None and not error.hard:
             channel.fail(error, self.session.method_index)
             return
@@ -379,7 +387,8 @@ class Connection:
         if not handshake.answers(error):
             return
         if isinstance(error, AccessRefused):
-            # Slowly: guessing passwords must take its time.
+            # Slowly: guessing passwords must take its time. RabbitMQ: no method is blamed.
+            self.session.method_index = 0
             self._late_close = self._close_method(error)
             self.tick_at = self.session.now + LOGIN_ANSWER_MS
         else:

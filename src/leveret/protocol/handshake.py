@@ -4,7 +4,7 @@ States, each left by one method of the client: starting (start-ok), securing (se
 (tune-ok), opening (open), then the connection runs and this object is dropped.
 
 RabbitMQ: an error before the client is trusted gets no answer, only a delay and the end of the connection; a refused
-login gets one if the client can take it (authentication_failure_close), as do bad tuning and a bad vhost.
+login gets one if the client can take it (authentication_failure_close), as does everything after tune-ok.
 """
 
 import logging
@@ -32,7 +32,7 @@ ACCEPTED_HEADERS = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
 HEADER_SIZE = len(PROTOCOL_HEADER)
 
 TIMEOUT_MS = 10_000
-MECHANISMS = b"PLAIN AMQPLAIN"
+MECHANISMS = b"AMQPLAIN PLAIN"
 
 # Clients decide by product and version what the broker can do.
 SERVER_PROPERTIES: dict[str, Any] = {
@@ -119,8 +119,6 @@ class Handshake:
         """Whether the client is told of this error."""
         if self.state == "opening":
             return True
-        if self.state == "tuning":
-            return isinstance(error, NotAllowed)
         return isinstance(error, AccessRefused) and self.capabilities.get("authentication_failure_close") is True
 
     def _on_connection_start_ok(self, m: ConnectionStartOk) -> Method:

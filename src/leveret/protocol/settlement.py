@@ -1,6 +1,7 @@
 """Acknowledging and giving back many messages, in pieces that keep to the budget.
 
-`done` is called when all of them are settled.
+`done` is called when all of them are settled. Consumers that share a limited window are not resumed here but by their
+channel, which gives each its turn.
 """
 
 from collections.abc import Callable
@@ -33,7 +34,7 @@ class Settle(Task):
             queue = entry.queue
             queue.settle(entry)
             consumer = entry.consumer
-            if consumer is not None and consumer is not last and not consumer.active:
+            if consumer is not None and consumer is not last and not consumer.active and not consumer.shared.limited():
                 waiting.append(consumer)
                 last = consumer
         self._at = end

@@ -47,7 +47,7 @@ class Subscriber(Consumer):
     def can_take(self, size: int) -> bool:
         if self._output.full():
             return False
-        return self.no_ack or (self.window.fits(size) and self.shared.fits(size))
+        return Consumer.can_take(self, size)
 
     def deliver(self, entry: Entry) -> None:
         message = entry.message

@@ -74,7 +74,7 @@ def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
     source, destination = _exchanges(m.source, m.destination)
     exchange = channel.vhost.exchanges.get(destination)
     if exchange is not None:
-        channel.vhost.unbind(source, exchange, m.routing_key, m.arguments)
+        channel.vhost.unbind(source, exchange, m.routing_key, m.arguments, channel.session)
     reply(channel, m.no_wait, ExchangeUnbindOk())
 
 
@@ -119,8 +119,9 @@ def on_queue_unbind(channel: "Channel", m: QueueUnbind) -> None:
     name, key = _queue_and_key(channel, m)
     source = stripped(m.exchange)
     check_not_default(source)
-    if name in channel.vhost.queues:
-        channel.vhost.unbind(source, channel.vhost.queue(name, channel.session), key, m.arguments)
+    queue = channel.vhost.queues.get(name)
+    if queue is not None:
+        channel.vhost.unbind(source, queue, key, m.arguments, channel.session)
     reply(channel, False, QueueUnbindOk())
 
 

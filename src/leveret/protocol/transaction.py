@@ -78,8 +78,8 @@ class Commit(Task):
         return True
 
     def _publish(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
-        if mandatory and not queues:
+        live = [queue for queue in queues if not queue.deleted]
+        if mandatory and not live:
             self._returned(message)
-        for queue in queues:
-            if not queue.deleted:
-                queue.accept(message, self._now)
+        for queue in live:
+            queue.accept(message, self._now)

@@ -1,6 +1,7 @@
 """A running broker: builds everything, listens, and stops in order. The only place that wires the parts together."""
 
 import asyncio
+import gc
 import logging
 from typing import cast
 
@@ -27,6 +28,7 @@ class Node:
 
     async def start(self) -> None:
         """Listen; OSError if that cannot be."""
+        calm_garbage_collector()
         loop = asyncio.get_running_loop()
         outbox = Outbox(loop, self.broker)
         server = await loop.create_server(
@@ -57,3 +59,9 @@ class Node:
             transport.abort()
         await asyncio.sleep(0)
         log.info("stopped")
+
+
+def calm_garbage_collector() -> None:
+    """Leave what was imported out of collections, and look at old objects seldom: connections clean up after themselves."""
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 1_000)

@@ -44,7 +44,8 @@ def check_properties(content: bytes, header_size: int) -> int:
             if bit == 13:
                 if stop - at < 4:
                     raise SyntaxFault("properties are cut short")
-                size = p[at] << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
+                size = p[at]  # first into its variable: compiled, an octet shifted by 24 may come out negative
+                size = size << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
                 at += 4
                 if size > stop - at:
                     raise SyntaxFault("properties are cut short")

@@ -10,6 +10,7 @@ from leveret.errors import FrameError
 from leveret.terms import term
 from leveret.wire.spec import FRAME_END
 
+FRAME_HEAD = 7
 FRAME_OVERHEAD = 8
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 SHOWN_OCTETS = 16
@@ -45,10 +46,12 @@ class FrameReader:
     def next(self) -> bool:
         """Move to the next whole frame; False if there is none yet. A broken one raises FrameError."""
         at = self.at
-        if self.size - at < FRAME_OVERHEAD:
+        if self.size - at < FRAME_HEAD:
             return self._keep_rest()
         p = self.data
-        size = p[at + 3] << 24 | p[at + 4] << 16 | p[at + 5] << 8 | p[at + 6]
+        # First into its variable: compiled, an octet shifted by 24 is an int and may come out negative.
+        size = p[at + 3]
+        size = size << 24 | p[at + 4] << 16 | p[at + 5] << 8 | p[at + 6]
         # RabbitMQ: eight octets more than frame_max are let pass, since many clients count wrongly.
         if size > self.frame_max:
             self.broken = True

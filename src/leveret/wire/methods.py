@@ -16,7 +16,7 @@ Does not know what methods mean. The hot ones (basic.publish, basic.deliver, …
 
 from typing import Any
 
-from leveret.errors import CommandInvalid, FrameError
+from leveret.errors import CommandInvalid, FrameError, MalformedString
 from leveret.wire.spec import FRAME_END, FRAME_METHOD, METHODS, Method
 from leveret.wire.values import decode_table, encode_short_string, encode_table
 
@@ -106,7 +106,7 @@ def _short_string(octets: bytes, any_octets: bool) -> str:
     try:
         return octets.decode()
     except UnicodeDecodeError:
-        raise FrameError("Malformed UTF-8 in shortstr") from None
+        raise MalformedString("Malformed UTF-8 in shortstr") from None
 
 
 def _shown(data: bytes, start: int, stop: int) -> str:
