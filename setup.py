@@ -5,6 +5,7 @@ LEVERET_PURE=1, no Cython or no C compiler: the same files are installed and run
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -18,6 +19,10 @@ DIRECTIVES = {
     "initializedcheck": False,
     "auto_pickle": False,
 }
+
+# Messages and their places in queues: no matter for the garbage collector (see broker/message.py), and made anew often.
+UNCOLLECTED = {"no_gc": True, "freelist": 512}
+UNCOLLECTED_MODULES = ("leveret.broker.message",)
 
 
 class OptionalBuild(build_ext):
@@ -38,7 +43,8 @@ def hot_modules() -> list[Extension]:
         print("leveret: LEVERET_PURE is set, installing plain Python", file=sys.stderr)
         return []
     try:
-        from Cython.Build import cythonize
+        from Cython.Build import cythonize  # noqa: PLC0415 - it may not be there
+        from Cython.Compiler.Options import get_directive_defaults  # noqa: PLC0415
     except ImportError:
         print("leveret: no Cython, installing plain Python", file=sys.stderr)
         return []
@@ -46,12 +52,20 @@ def hot_modules() -> list[Extension]:
     extensions = [
         Extension(".".join(p.with_suffix("").parts[1:]), [str(p)], optional=True, extra_compile_args=["-O3"]) for p in paths
     ]
+    # Cython takes these two as decorators only, which plain Python would stumble over; so make them known as settings.
+    get_directive_defaults().update({"no_gc": False, "freelist": 0})
+    return [
+        *compiled([e for e in extensions if e.name not in UNCOLLECTED_MODULES], cythonize, DIRECTIVES),
+        *compiled([e for e in extensions if e.name in UNCOLLECTED_MODULES], cythonize, DIRECTIVES | UNCOLLECTED),
+    ]
+
+
+def compiled(extensions: list[Extension], cythonize: Callable[..., list[Extension]], directives: dict) -> list[Extension]:
     return cythonize(
         extensions,
         build_dir="build/cython",
         include_path=["src"],
-        compiler_directives=DIRECTIVES,
-        show_all_warnings=False,
+        compiler_directives=directives,
         annotate=bool(os.environ.get("LEVERET_ANNOTATE")),
     )
 

@@ -8,7 +8,7 @@ def term(value: object) -> str:
     if value is None:
         return "undefined"
     if isinstance(value, str):
-        value = value.encode()
+        value = value.encode(errors="surrogateescape")
     if isinstance(value, bytes):
         return f"<<{binary(value)}>>"
     if isinstance(value, list):

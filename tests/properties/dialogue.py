@@ -227,7 +227,33 @@ def consuming() -> list[Frame]:
         method(0, spec.ConnectionUpdateSecret(b"new", "because")),
         method(1, spec.ChannelClose(200, "enough")),
         method(1, spec.ChannelOpen()),
-        method(1, spec.BasicConsume("mine", exclusive=True)),
+        method(1, spec.BasicConsume("mine", "alone", exclusive=True)),
+        heartbeat(),
+    ]
+
+
+def transactions() -> list[Frame]:
+    """Publishing and settling in transactions, committed, rolled back and left open, on channels 1 and 2."""
+    return [
+        method(1, spec.ChannelOpen()),
+        method(2, spec.ChannelOpen()),
+        method(1, spec.QueueDeclare("in tx", auto_delete=True)),
+        method(1, spec.TxSelect()),
+        *publish(1, "in tx", b"one", ALL_PROPERTIES),
+        *publish(1, "nowhere", b"back", mandatory=True),
+        method(1, spec.TxCommit()),
+        *(frame for _ in range(4) for frame in publish(2, "in tx", b"more")),
+        method(1, spec.BasicConsume("in tx", "tag")),
+        method(1, spec.BasicAck(1)),
+        method(1, spec.BasicReject(2, requeue=True)),
+        method(1, spec.TxRollback()),
+        method(1, spec.BasicAck(2)),
+        method(1, spec.BasicNack(4, multiple=True, requeue=True)),
+        *publish(1, "in tx", b"two"),
+        method(1, spec.TxCommit()),
+        method(1, spec.BasicNack(0, multiple=True, requeue=False)),
+        *publish(1, "in tx", b"never"),
+        method(2, spec.ChannelClose(200, "enough")),
         heartbeat(),
     ]
 
@@ -244,5 +270,5 @@ def encode(name: str, frames: list[Frame]) -> bytes:
     return b"".join([known.get(id(frame)) or frame.encode() for frame in frames])
 
 
-DIALOGUES = {"topology": topology(), "publishing": publishing(), "consuming": consuming()}
+DIALOGUES = {"topology": topology(), "publishing": publishing(), "consuming": consuming(), "transactions": transactions()}
 HANDSHAKE = PROTOCOL_HEADER + b"".join(frame.encode() for frame in handshake())

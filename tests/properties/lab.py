@@ -7,11 +7,12 @@ on working, and once a fed connection is lost nothing of it may be left.
 import random
 from collections.abc import Iterable
 
+from tests.properties.dialogue import HANDSHAKE, method, publish
+from tests.properties.observer import Observer
+
 from leveret.broker.broker import Broker, default_broker
 from leveret.protocol.connection import NEVER, Connection
 from leveret.wire import spec
-from tests.properties.dialogue import HANDSHAKE, method, publish
-from tests.properties.observer import Observer
 
 TURNS_MAX = 5_000
 
@@ -61,11 +62,10 @@ class Client:
 
 
 class Lab:
-    """The broker, the untouched connection, and the count of what was fed."""
+    """The broker and the untouched connection."""
 
     def __init__(self) -> None:
         self.broker = default_broker()
-        self.fed = 0
         self._pings = 0
         self._bystander = Client(self.broker, "bystander")
         self._bystander.feed(HANDSHAKE)
@@ -95,7 +95,7 @@ class Lab:
                 continue
             assert queue.owner is None, f"{queue.title} is exclusive to a connection that is gone"
             assert queue.consumer_count == 0, f"{queue.title} has a consumer that is gone"
-            assert queue.unacked_count == 0 and queue.unacked_bytes == 0, f"{queue.title} has unacked messages"
+            assert (queue.unacked_count, queue.unacked_bytes) == (0, 0), f"{queue.title} has unacked messages"
             vhost.remove_queue(queue)
         for name in [name for name in vhost.exchanges if name and not name.startswith("amq.")]:
             vhost.delete_exchange(name)

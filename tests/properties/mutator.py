@@ -7,9 +7,10 @@ exact code is known.
 import random
 from collections.abc import Callable
 
+from tests.properties.dialogue import EVERY_TYPE, Frame, heartbeat
+
 from leveret.wire.spec import FRAME_METHOD, METHODS
 from leveret.wire.values import encode_value
-from tests.properties.dialogue import EVERY_TYPE, Frame, heartbeat
 
 Mutation = Callable[[random.Random, list[Frame], int], None]
 
@@ -118,7 +119,9 @@ def bad_utf8(rng: random.Random, frames: list[Frame], at: int) -> None:
 
 def bomb(rng: random.Random, frames: list[Frame], at: int) -> None:
     """Put a deeply nested table where a method's or header's fields end, with fitting lengths about it."""
-    frames[at].payload = frames[at].payload[: rng.randrange(len(frames[at].payload) + 1)] + nested(rng, rng.choice((3, 31, 32, 33, 200)))
+    frames[at].payload = frames[at].payload[: rng.randrange(len(frames[at].payload) + 1)] + nested(
+        rng, rng.choice((3, 31, 32, 33, 200))
+    )
 
 
 def extreme_number(rng: random.Random, frames: list[Frame], at: int) -> None:
@@ -209,7 +212,9 @@ def random_field(rng: random.Random, kind: str) -> bytes:
         return number.to_bytes(widths[kind], "big")
     if kind == "table":
         return random_table(rng)
-    text = rng.choice((b"", b"q", b"q2", b"mine", b"tag", b"x-topic", b"amq.direct", b"amq.gen", b"a.b\n", b"\xff", b"n" * 255))
+    text = rng.choice(
+        (b"", b"q", b"q2", b"mine", b"tag", b"x-topic", b"amq.direct", b"amq.gen", b"a.b\n", b"\xff", b"n" * 255)
+    )
     return len(text).to_bytes(1 if kind == "shortstr" else 4, "big") + text
 
 

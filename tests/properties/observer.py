@@ -1,10 +1,10 @@
 """Reads what a connection sends, and fails if any of it is not well-formed AMQP or comes where it must not.
 
-  (1) Frames are whole, of a known kind, within frame_max, and end in 206.
-  (2) Methods are ones that a broker sends, decode to their last octet, and stand on the right kind of channel.
-  (3) basic.deliver, get-ok and return are followed by their header and exactly the body it announces.
-  (4) A channel that the broker closed gets nothing but close-ok until it is opened again; a closed connection likewise.
-  (5) A channel is closed with a soft code, the connection with a hard one, and never with 541: that is a fault of ours.
+(1) Frames are whole, of a known kind, within frame_max, and end in 206.
+(2) Methods are ones that a broker sends, decode to their last octet, and stand on the right kind of channel.
+(3) basic.deliver, get-ok and return are followed by their header and exactly the body it announces.
+(4) A channel that the broker closed gets nothing but close-ok until it is opened again; a closed connection likewise.
+(5) A channel is closed with a soft code, the connection with a hard one, and never with 541: that is a fault of ours.
 """
 
 from collections.abc import Iterable
@@ -87,7 +87,7 @@ class Observer:
 
     def _on_frame(self, kind: int, channel: int, data: bytes, start: int, stop: int) -> None:
         if kind == 8:
-            assert channel == 0 and start == stop, "a heartbeat with something in it"
+            assert (channel, stop - start) == (0, 0), "a heartbeat with something in it"
             return
         if kind == 1:
             self._on_method(channel, decoded(data[start:stop]))

@@ -7,8 +7,6 @@ cdef class Origin:
     cdef public bytes address
 
 @cython.final
-@cython.freelist(256)
-@cython.no_gc
 cdef class Message:
     cdef public Origin origin
     cdef public bytes content
@@ -18,12 +16,11 @@ cdef class Message:
     cdef public bint persistent
 
 @cython.final
-@cython.freelist(256)
-@cython.no_gc
 cdef class Entry:
     cdef public object queue
     cdef public Message message
     cdef public object consumer
+    cdef public Entry next
     cdef public long long seq
     cdef public bint redelivered
     cdef public Py_ssize_t tag

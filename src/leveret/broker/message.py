@@ -42,16 +42,18 @@ class Message:
 class Entry:
     """A message's place in one queue.
 
-    `seq` orders the queue. While it is unacknowledged, `queue` is where it belongs, `consumer` who has it (None: it was
-    taken by basic.get) and `tag` its delivery tag; while it is ready, it knows of nobody. So what waits in queues forms
-    no cycles, and compiled it is no matter for the garbage collector, which would stop the loop to look at millions.
+    `seq` orders the queue and `next` is the place behind it. While it is unacknowledged, `queue` is where it belongs,
+    `consumer` who has it (None: it was taken by basic.get) and `tag` its delivery tag; while it is ready, it knows of
+    nobody. So what waits in queues forms no cycles, and compiled it is no matter for the garbage collector, which would
+    stop the loop to look at millions.
     """
 
-    __slots__ = ("consumer", "message", "queue", "redelivered", "seq", "tag")
+    __slots__ = ("consumer", "message", "next", "queue", "redelivered", "seq", "tag")
 
     queue: "Queue"
     message: Message
     consumer: "Consumer | None"
+    next: "Entry | None"
     seq: int
     redelivered: bool
     tag: int
@@ -78,6 +80,7 @@ def new_entry(message: Message, seq: int) -> Entry:
     entry.queue = None  # type: ignore[assignment]
     entry.message = message
     entry.consumer = None
+    entry.next = None
     entry.seq = seq
     entry.redelivered = False
     entry.tag = 0

@@ -3,8 +3,15 @@ from leveret.broker.consumer cimport Consumer, Rotation
 from leveret.broker.message cimport Entry, Message, new_entry
 from leveret.broker.work cimport Task, Work
 
+cdef int DISCARD_PIECE
+
 cdef class Dispatch(Task):
     cdef public Queue queue
+    cpdef bint run(self, Work work) except -1
+
+cdef class Discard(Task):
+    cdef Entry _first
+    @cython.locals(entry=Entry)
     cpdef bint run(self, Work work) except -1
 
 @cython.final
@@ -28,8 +35,8 @@ cdef class Queue:
     cdef public long long ready_bytes
     cdef public Py_ssize_t unacked_count
     cdef public long long unacked_bytes
-    cdef list _ready
-    cdef Py_ssize_t _head
+    cdef Entry _head
+    cdef Entry _tail
     cdef list _requeued
 
     @cython.locals(seq="long long", entry=Entry, consumer=Consumer)
@@ -50,7 +57,9 @@ cdef class Queue:
     cdef _defer(self)
     @cython.locals(size=Py_ssize_t)
     cdef _hand_over(self, Entry entry, Consumer consumer)
-    @cython.locals(entry=Entry)
+    cdef _append(self, Entry entry)
     cdef Entry _first(self)
-    @cython.locals(ready=list, head=Py_ssize_t)
     cdef _remove_first(self, Entry entry)
+
+@cython.locals(following=Entry)
+cpdef unchain(Entry entry)

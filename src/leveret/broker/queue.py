@@ -6,20 +6,22 @@ only `dispatch` and `accept` look there. Knows no client, socket, file or clock;
 
   (1) `seq` grows by one with each message and is never reused.
   (2) What was given back stands, in order of seq, before everything that was never taken: whatever was taken came from
-      the front, so every seq in `_requeued` is below every seq in `_ready`.
+      the front, so every seq in `_requeued` is below every seq in the chain (4).
   (3) `ready_count` and `unacked_count` say where each message is: in one of them, or gone.
-  (4) A message is offered to a consumer at once when nothing is ready before it.
+  (4) What was never taken is a chain from `_head` to `_tail`. Not a list: a long one would have to be copied to grow, and
+      the garbage collector would look through it.
+  (5) A message is offered to a consumer at once when nothing is ready before it.
 """
 
 from bisect import insort
 
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.message import Entry, Message, new_entry
-from leveret.broker.work import Discard, Task, Work
+from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused
 from leveret.wire.values import Table
 
-COMPACT_FROM = 1024
+DISCARD_PIECE = 4096
 
 
 class Dispatch(Task):
@@ -36,6 +38,28 @@ class Dispatch(Task):
         return True
 
 
+class Discard(Task):
+    """Frees a chain of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
+
+    __slots__ = ("_first",)
+
+    def __init__(self, first: Entry | None) -> None:
+        self._first = first
+
+    def run(self, work: Work) -> bool:
+        for _ in range(DISCARD_PIECE):
+            if self._first is None:
+                return True
+            entry = self._first
+            self._first = entry.next
+            entry.next = None
+        work.left -= DISCARD_PIECE // 8
+        return False
+
+    def __del__(self) -> None:
+        unchain(self._first)
+
+
 class Queue:
     """One queue of one virtual host.
 
@@ -45,8 +69,8 @@ class Queue:
 
     __slots__ = (
         "_head",
-        "_ready",
         "_requeued",
+        "_tail",
         "arguments",
         "auto_delete",
         "bindings",
@@ -88,8 +112,8 @@ class Queue:
         self.ready_bytes = 0
         self.unacked_count = 0
         self.unacked_bytes = 0
-        self._ready: list[Entry | None] = []
-        self._head = 0
+        self._head: Entry | None = None
+        self._tail: Entry | None = None
         self._requeued: list[Entry] = []
 
     # Commands
@@ -105,7 +129,7 @@ class Queue:
             if consumer is not None:
                 self._hand_over(entry, consumer)
                 return True
-        self._ready.append(entry)
+        self._append(entry)
         self.ready_count += 1
         self.ready_bytes += message.body_size
         return True
@@ -156,11 +180,10 @@ class Queue:
         count = self.ready_count
         self.ready_count = 0
         self.ready_bytes = 0
-        self.work.add(Discard(self._ready))  # type: ignore[arg-type]
-        self.work.add(Discard(self._requeued))  # type: ignore[arg-type]
-        self._ready = []
+        self.work.add(Discard(self._head))
+        self._head = None
+        self._tail = None
         self._requeued = []
-        self._head = 0
         return count
 
     def delete(self) -> int:
@@ -235,12 +258,18 @@ class Queue:
 
     # The order
 
+    def _append(self, entry: Entry) -> None:
+        if self._tail is None:
+            self._head = entry
+        else:
+            self._tail.next = entry
+        self._tail = entry
+
     def _first(self) -> Entry:
         if self._requeued:
             return self._requeued[len(self._requeued) - 1]
-        entry = self._ready[self._head]
-        assert entry is not None
-        return entry
+        assert self._head is not None
+        return self._head
 
     def _remove_first(self, entry: Entry) -> None:
         self.ready_count -= 1
@@ -248,15 +277,21 @@ class Queue:
         if self._requeued:
             self._requeued.pop()
             return
-        ready = self._ready
-        head = self._head
-        ready[head] = None
-        head += 1
-        # Forget the taken part once it is most of the list: on average less than one move a message.
-        if head >= COMPACT_FROM and head * 2 >= len(ready):
-            del ready[:head]
-            head = 0
-        self._head = head
+        self._head = entry.next
+        entry.next = None
+        if self._head is None:
+            self._tail = None
+
+    def __del__(self) -> None:
+        unchain(self._head)
+
+
+def unchain(entry: Entry | None) -> None:
+    """Take a chain apart from its front: freed as a whole it would recurse as deep as it is long."""
+    while entry is not None:
+        following = entry.next
+        entry.next = None
+        entry = following
 
 
 def _backwards(entry: Entry) -> int:

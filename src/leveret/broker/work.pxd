@@ -11,8 +11,4 @@ cdef class Work:
     cpdef void begin(self)
     @cython.locals(tasks=list)
     cpdef bint drain(self) except -1
-
-cdef class Discard(Task):
-    cdef list _objects
-    @cython.locals(objects=list, keep=Py_ssize_t)
-    cpdef bint run(self, Work work) except -1
+    cdef void _forget_done(self)

@@ -10,7 +10,12 @@ Knows nothing of queues, sockets or clocks.
   (2) A task does at most about `left` units at a time.
 """
 
+import logging
+
 PASS_BUDGET = 2000
+FORGET_FROM = 64
+
+log = logging.getLogger("leveret.broker")
 
 
 class Task:
@@ -48,32 +53,21 @@ class Work:
         tasks = self._tasks
         while self._head < len(tasks):
             if self.left <= 0:
+                self._forget_done()
                 return False
-            if not tasks[self._head].run(self):
-                continue
+            try:
+                if not tasks[self._head].run(self):
+                    continue
+            except Exception:
+                # Whoever's task it was is gone; the others' must still be done, and whoever drains is not to blame.
+                log.exception("a task on the work list failed")
             self._head += 1
         tasks.clear()
         self._head = 0
         return True
 
-    def drop_first(self) -> None:
-        """Forget the task at hand, which has failed."""
-        self._head += 1
-
-
-class Discard(Task):
-    """Frees many objects a few at a time: a million at once would stop the loop."""
-
-    __slots__ = ("_objects",)
-
-    PIECE = 4096
-
-    def __init__(self, objects: list[object]) -> None:
-        self._objects = objects
-
-    def run(self, work: Work) -> bool:
-        objects = self._objects
-        keep = max(0, len(objects) - self.PIECE)
-        del objects[keep:]
-        work.left -= self.PIECE // 8
-        return not objects
+    def _forget_done(self) -> None:
+        # Under a steady load the list is never empty.
+        if self._head >= FORGET_FROM:
+            del self._tasks[: self._head]
+            self._head = 0

@@ -34,14 +34,21 @@ def main(config: str | None, **flags: Any) -> None:
         settings = load(config, {name: value for name, value in flags.items() if value is not None})
     except BadSetting as error:
         fail(str(error), 2)
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
     raise_file_limit()
     try:
         event_loop()(serve(settings))
     except OSError as error:
         fail(f"cannot listen on {settings.host}:{settings.port}: {os.strerror(error.errno or 0)}", 1)
+
+
+class OneLine(logging.Formatter):
+    """A line for each record: a name that a client chose must not pass for another one."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return super().formatMessage(record).replace("\n", "\\n").replace("\r", "\\r")
 
 
 async def serve(config: Config) -> None:

@@ -1,7 +1,6 @@
 """What a channel's client does now and then: consuming, getting, prefetch, recovering, confirms, transactions, closing."""
 
 import secrets
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.broker.consumer import Window
@@ -37,10 +36,13 @@ from leveret.wire.spec import (
     TxSelect,
     TxSelectOk,
 )
-from leveret.wire.values import Table, kind_of
+from leveret.wire.values import Table, Timestamp, kind_of
 
 if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
+
+
+GET_UNIT = 4096
 
 
 def on_channel_open(channel: "Channel", m: ChannelOpen) -> None:
@@ -60,20 +62,20 @@ def on_channel_flow(channel: "Channel", m: ChannelFlow) -> None:
 def on_basic_qos(channel: "Channel", m: BasicQos) -> None:
     if m.prefetch_size and channel.broker.settings.refuse_prefetch_size:
         raise NotImplementedFault(f"prefetch_size!=0 ({m.prefetch_size})")
-    # RabbitMQ: without `global` the limit is for each consumer started from now on; with it, for the channel.
-    if m.global_:
-        channel.shared.count_limit = m.prefetch_count
-        channel.shared.size_limit = m.prefetch_size
-        channel.resume_consumers()
-    else:
+    # RabbitMQ: without `global` the limit is for each consumer started from now on, and the channel's own is lifted; with
+    # it, for the channel. The answer goes before what there is room for now.
+    if not m.global_:
         channel.prefetch = Window(m.prefetch_count, m.prefetch_size)
+    channel.shared.count_limit = m.prefetch_count if m.global_ else 0
+    channel.shared.size_limit = m.prefetch_size if m.global_ else 0
     reply(channel, False, BasicQosOk())
+    channel.resume_consumers()
 
 
 def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
+    name = channel.queue_name(m.queue)
     if m.consumer_tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{m.consumer_tag}'")
-    name = channel.queue_name(m.queue)
     queue = channel.vhost.queue(name, channel.session)
     tag = m.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
     consumer = Subscriber(
@@ -109,6 +111,8 @@ def on_basic_get(channel: "Channel", m: BasicGet) -> None:
     if entry is None:
         reply(channel, False, BasicGetEmpty())
         return
+    # So small a request may have a large answer: what one pass sends must be bounded too.
+    channel.broker.work.left -= 1 + entry.message.body_size // GET_UNIT
     tag = channel.unacked.skip() if m.no_ack else channel.unacked.record(entry)
     origin = entry.message.origin
     answer = BasicGetOk(tag, entry.redelivered, origin.exchange, origin.routing_key, queue.ready_count)
@@ -117,17 +121,24 @@ def on_basic_get(channel: "Channel", m: BasicGet) -> None:
 
 
 def on_basic_recover(channel: "Channel", m: BasicRecover) -> None:
-    _recover(channel, m.requeue, lambda: reply(channel, False, BasicRecoverOk()))
+    _check_requeue(m.requeue)
+    # RabbitMQ: the answer goes before what is delivered again.
+    reply(channel, False, BasicRecoverOk())
+    _recover(channel)
 
 
 def on_basic_recover_async(channel: "Channel", m: BasicRecoverAsync) -> None:
-    _recover(channel, m.requeue, channel.after_settling)
+    _check_requeue(m.requeue)
+    _recover(channel)
 
 
-def _recover(channel: "Channel", requeue: bool, done: Callable[[], None]) -> None:
+def _check_requeue(requeue: bool) -> None:
     if not requeue:
         raise NotImplementedFault("requeue=false")
-    channel.session.do(Requeue(channel.unacked.take_all(), done))
+
+
+def _recover(channel: "Channel") -> None:
+    channel.session.do(Requeue(channel.unacked.take_all(), channel.after_settling))
 
 
 def on_confirm_select(channel: "Channel", m: ConfirmSelect) -> None:
@@ -173,6 +184,6 @@ def _transaction(channel: "Channel") -> Transaction:
 def priority_of(arguments: Table, title: str) -> int:
     """A consumer's priority, from its argument x-priority."""
     priority = arguments.get("x-priority", 0)
-    if isinstance(priority, bool) or not isinstance(priority, int):
+    if isinstance(priority, bool | Timestamp) or not isinstance(priority, int):
         raise PreconditionFailed(f"invalid arg 'x-priority' for {title}: \"expected integer, got {kind_of(priority)}\"")
     return priority

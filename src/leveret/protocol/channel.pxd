@@ -47,6 +47,7 @@ cdef class Channel:
     cdef bytes _last_method
     cdef Route _last_route
     cdef Py_ssize_t _turn
+    cdef Py_ssize_t _body_max
 
     @cython.locals(kind=int)
     cpdef on_frame(self, FrameReader reader)
@@ -83,6 +84,7 @@ cdef class Channel:
     @cython.locals(entry=Entry, queue=Queue, consumer=Consumer)
     cdef _settle_one(self, unsigned long long tag)
     cdef _settle_up_to(self, unsigned long long tag)
+    @cython.locals(tag="unsigned long long")
     cdef _on_basic_nack(self, unsigned long index, FrameReader reader)
     cpdef settle(self, list entries, bint requeue)
     cpdef after_settling(self)

@@ -34,6 +34,7 @@ from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_START
 from leveret.protocol.subscriber import Subscriber
 from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
+from leveret.terms import quoted
 from leveret.wire.content import (
     FLAG_EXPIRATION,
     FLAG_HEADERS,
@@ -88,6 +89,7 @@ class Channel:
     """One channel of one connection."""
 
     __slots__ = (
+        "_body_max",
         "_epoch",
         "_last_method",
         "_last_route",
@@ -129,6 +131,7 @@ class Channel:
         self._last_method = b""
         self._last_route: Route | None = None
         self._turn = 0
+        self._body_max = min(self.output.frame_max, self.broker.settings.message_size_max)
 
     # Frames
 
@@ -137,14 +140,14 @@ class Channel:
         kind = reader.kind
         if kind == FRAME_METHOD:
             self._on_method(reader)
+        elif kind != FRAME_HEADER and kind != FRAME_BODY:  # noqa: PLR1714 - compiled, two comparisons of integers
+            self._on_odd_frame(reader)
         elif self.state == CHANNEL_CLOSING:
             return
         elif kind == FRAME_HEADER:
             self._on_header(reader)
-        elif kind == FRAME_BODY:
-            self._on_body(reader)
         else:
-            self._on_odd_frame(reader)
+            self._on_body(reader)
 
     def _on_method(self, reader: FrameReader) -> None:
         p = reader.data
@@ -173,6 +176,9 @@ class Channel:
         if handler is None:
             raise CommandInvalid("unimplemented method")
         handler(self, method)
+        # RabbitMQ: an auto-delete queue is gone before its last consumer hears cancel-ok, and so for the next method.
+        if self.broker.work:
+            self.broker.work.drain()
 
     def _on_method_otherwise(self, index: int, reader: FrameReader) -> None:
         method: Method = decode_method(index, reader.data, reader.start + 4, reader.stop)
@@ -228,7 +234,7 @@ class Channel:
         if (
             header_size < HEADER_MIN_SIZE
             or header_size > reader.frame_max
-            or body_size > reader.frame_max
+            or body_size > self._body_max
             or end > reader.size
             or p[at + 7] != 0
             or p[at + 8] != BASIC_CLASS
@@ -387,9 +393,11 @@ class Channel:
         return self.vhost.router.route(exchange, route.origin.routing_key, headers)
 
     def _check_properties(self, properties: Properties) -> None:
-        user = self.session.user.name
-        if properties.user_id is not None and properties.user_id != user:
-            raise PreconditionFailed(f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'")
+        user = self.session.user
+        if properties.user_id is not None and properties.user_id != user.name and "impersonator" not in user.tags:
+            raise PreconditionFailed(
+                f"user_id property set to '{properties.user_id}' but authenticated user was '{user.name}'"
+            )
         if properties.expiration is not None:
             check_expiration(properties.expiration)
 
@@ -502,8 +510,9 @@ class Channel:
         self.session.do(Requeue(self.release(), self._closed))
 
     def _closed(self) -> None:
-        del self.session.channels[self.number]
-        self.output.write_method(self.number, ChannelCloseOk())
+        # The connection may have closed while this went on in pieces, and knows its channels no more.
+        if self.session.channels.pop(self.number, None) is not None:
+            self.output.write_method(self.number, ChannelCloseOk())
 
     def fail(self, error: AMQPError, index: int) -> None:
         """Close for an error in the method `index`."""
@@ -535,7 +544,7 @@ def check_expiration(expiration: str) -> None:
     if not count:
         raise PreconditionFailed(f"invalid expiration '{expiration}': no_integer")
     if count < len(digits):
-        raise PreconditionFailed(f"invalid expiration '{expiration}': {{leftover_string,\"{digits[count:]}\"}}")
+        raise PreconditionFailed(f"invalid expiration '{expiration}': {{leftover_string,{quoted(digits[count:])}}}")
     value = int(expiration)
     if value < 0:
         raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_negative,{value}}}")

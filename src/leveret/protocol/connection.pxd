@@ -51,4 +51,5 @@ cdef class Connection:
     cdef _fail(self, object error)
     cdef _fall_deaf(self)
     cdef _fail_handshake(self, object handshake, object error)
+    cdef _leave_pending(self)
     cdef list _release(self)

@@ -151,8 +151,7 @@ class Connection:
         self._handshake = None
         work = self.broker.work
         work.begin()
-        if self.session.pending is not None:
-            work.add(self.session.pending)
+        self._leave_pending()
         work.add(Requeue(self._release(), nothing))
         work.drain()
 
@@ -367,6 +366,7 @@ class Connection:
     def _close(self, error: AMQPError) -> None:
         self.state = CLOSING
         self.tick_at = self.session.now + CLOSING_MS
+        self._leave_pending()
         entries = self._release()
         self.output.write_method(0, self._close_method(error))
         self.session.do(Requeue(entries, nothing))
@@ -381,7 +381,8 @@ class Connection:
         self.tick_at = self.session.now + SILENT_CLOSE_MS
 
     def _fail_handshake(self, handshake: Handshake, error: AMQPError) -> None:
-        log.error("%s: in connection state %s: %s", self.name, handshake.state, error.reply_text)
+        # The client is not told why its login was refused, the log is.
+        log.error("%s: in connection state %s: %s", self.name, handshake.state, error.__cause__ or error.reply_text)
         self._fall_deaf()
         self._handshake = None
         if not handshake.answers(error):
@@ -393,6 +394,12 @@ class Connection:
             self.tick_at = self.session.now + LOGIN_ANSWER_MS
         else:
             self.output.write_method(0, self._close_method(error))
+
+    def _leave_pending(self) -> None:
+        """Have the task in hand finished as everybody's work: nobody here waits for it any more."""
+        if self.session.pending is not None:
+            self.broker.work.add(self.session.pending)
+            self.session.pending = None
 
     def _release(self) -> list[Entry]:
         """Stop all channels and delete exclusive queues; what was unacknowledged, to be given back."""

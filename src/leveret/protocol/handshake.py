@@ -7,7 +7,6 @@ RabbitMQ: an error before the client is trusted gets no answer, only a delay and
 login gets one if the client can take it (authentication_failure_close), as does everything after tune-ok.
 """
 
-import logging
 from typing import Any
 
 from leveret import __version__
@@ -55,8 +54,6 @@ SERVER_PROPERTIES: dict[str, Any] = {
     "product": "RabbitMQ",
     "version": "3.13.7",
 }
-
-log = logging.getLogger("leveret.connection")
 
 
 class Refused(Exception):
@@ -128,22 +125,21 @@ class Handshake:
         self.mechanism = m.mechanism
         self.state = "securing"
         try:
-            self.user = self._login(*credentials(m.mechanism, m.response))
+            self.user = self._login(m.mechanism, *credentials(m.mechanism, m.response))
         except Refused as refused:
-            log.error("%s login refused: %s", m.mechanism, refused)
             raise AccessRefused(
                 f"Login was refused using authentication mechanism {m.mechanism}. For details see the broker logfile."
-            ) from None
+            ) from refused
         self.state = "tuning"
         settings = self._broker.settings
         return ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
 
-    def _login(self, name: str, password: bytes) -> User:
+    def _login(self, mechanism: str, name: str, password: bytes) -> User:
         user = self._broker.users.get(name)
         if user is None or not user.has_password(password):
-            raise Refused(f"user '{name}' - invalid credentials")
+            raise Refused(f"{mechanism} login refused: user '{name}' - invalid credentials")
         if user.loopback_only and not is_loopback(self._peer_host):
-            raise Refused(f"user '{name}' can only connect via localhost")
+            raise Refused(f"{mechanism} login refused: user '{name}' can only connect via localhost")
         return user
 
     def _on_connection_tune_ok(self, m: ConnectionTuneOk) -> None:
@@ -156,7 +152,7 @@ class Handshake:
 
 
 def check_negotiated(field: str, value: int, low: int, high: int) -> None:
-    detail = " (no limit)" if value == 0 else ""
+    detail = " (no limit)" if field == "channel_max" and value == 0 else ""
     if value and value < low:
         raise NotAllowed(f"negotiated {field} = {value}{detail} is lower than the minimum allowed value ({low})")
     if not value or value > high:

@@ -84,5 +84,5 @@ class Session:
     def count_incomplete(self, size: int) -> None:
         """Count body bytes of messages that are not whole yet."""
         self.incomplete_size += size
-        if self.incomplete_size > INCOMPLETE_SIZE_MAX:
+        if size > 0 and self.incomplete_size > INCOMPLETE_SIZE_MAX:
             raise ResourceError(f"more than {INCOMPLETE_SIZE_MAX} bytes of incomplete messages")

@@ -34,8 +34,9 @@ class Transaction:
         self.publishes.append((message, queues, mandatory))
 
     def settle(self, entries: list[Entry], requeue: bool) -> None:
-        self._count(len(entries) * OVERHEAD)
+        # Kept first: the entries are nowhere else, and must go back if they are too many.
         self.settlements.append((requeue, entries))
+        self._count(len(entries) * OVERHEAD)
 
     def entries(self) -> list[Entry]:
         """Everything settled here, which the queues still count as unacknowledged."""

@@ -5,15 +5,12 @@ run everything that was ready. Sockets are polled between two turns, so work in 
 """
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from leveret.broker.broker import Broker
 
 if TYPE_CHECKING:
     from leveret.server.transport import Transport
-
-log = logging.getLogger("leveret.server")
 
 
 class Outbox:
@@ -57,12 +54,5 @@ class Outbox:
     def _drain(self) -> None:
         work = self._broker.work
         work.begin()
-        try:
-            finished = work.drain()
-        except Exception:
-            # Whoever's task it was is gone; the others' must still be done.
-            log.exception("a task on the work list failed")
-            work.drop_first()
-            finished = False
-        if not finished:
+        if not work.drain():
             self.schedule()

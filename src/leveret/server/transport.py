@@ -20,7 +20,8 @@ WRITE_LOW = 128 * 1024
 UNREAD_MAX = 8 << 20
 LINGER_S = 10.0
 
-BUSY, UNREAD = 1, 2
+# Why a client is not heard: its pass was interrupted; it does not read; both, so that its pass waits for that.
+BUSY, UNREAD, STALLED = 1, 2, 4
 
 log = logging.getLogger("leveret.connection")
 
@@ -74,7 +75,9 @@ class Transport(asyncio.Protocol):
         if connection is None:
             return
         connection.output.blocked = False
-        self._resume(UNREAD)
+        if self._paused & STALLED:
+            self._outbox.again(self)
+        self._resume(UNREAD | STALLED)
         self._drained(connection)
 
     def eof_received(self) -> bool:
@@ -100,6 +103,10 @@ class Transport(asyncio.Protocol):
         """Go on with an interrupted pass."""
         connection = self.connection
         if connection is None:
+            return
+        if self._paused & UNREAD and connection.session.pending is None:
+            # It has not read the answers to what it asked before.
+            self._paused |= STALLED
             return
         try:
             connection.go_on(now_ms())
