@@ -23,7 +23,8 @@ NOT_UTF8 = (b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\xf0\x9f", b"\x80", b"\xc0\
 def flip_bits(rng: random.Random, frames: list[Frame], at: int) -> None:
     raw = bytearray(frames[at].encode())
     for _ in range(rng.randrange(1, 4)):
-        raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+        if raw:
+            raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
     frames[at].raw = bytes(raw)
 
 
@@ -38,7 +39,7 @@ def flip_payload_bits(rng: random.Random, frames: list[Frame], at: int) -> None:
 
 def truncate_frame(rng: random.Random, frames: list[Frame], at: int) -> None:
     raw = frames[at].encode()
-    frames[at].raw = raw[: rng.randrange(len(raw))]
+    frames[at].raw = raw[: rng.randrange(len(raw) + 1)]
 
 
 def truncate_payload(rng: random.Random, frames: list[Frame], at: int) -> None:

@@ -30,6 +30,7 @@ from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import Requeue, Settle, nothing
+from leveret.protocol.spread import Spread
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
 from leveret.protocol.transaction import Transaction
@@ -69,6 +70,7 @@ from leveret.wire.spec import (
 
 BASIC_CLASS = 60
 ROUTES_MAX = 4096
+SPREAD_FROM = 1000
 MANDATORY = 1
 IMMEDIATE = 2
 
@@ -351,6 +353,9 @@ class Channel:
         confirms.published += 1
 
     def _spread(self, message: Message, queues: list[Queue], now: int) -> None:
+        if len(queues) > SPREAD_FROM:
+            self.session.do(Spread(message, queues, now))
+            return
         for queue in queues:
             queue.accept(message, now)
 

@@ -1,0 +1,26 @@
+"""A message for very many queues, given to them in pieces that keep to the budget."""
+
+from leveret.broker.message import Message
+from leveret.broker.queue import Queue
+from leveret.broker.work import Task, Work
+
+
+class Spread(Task):
+    """Gives one message to each of these queues; the connection's next frame waits until all have it."""
+
+    __slots__ = ("_at", "_message", "_now", "_queues")
+
+    def __init__(self, message: Message, queues: list[Queue], now: int) -> None:
+        self._message = message
+        self._queues = queues
+        self._now = now
+        self._at = 0
+
+    def run(self, work: Work) -> bool:
+        while self._at < len(self._queues) and work.left > 0:
+            queue = self._queues[self._at]
+            self._at += 1
+            # It may have gone since the last piece.
+            if not queue.deleted:
+                queue.accept(self._message, self._now)
+        return self._at == len(self._queues)

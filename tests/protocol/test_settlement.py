@@ -1,0 +1,154 @@
+"""Settling and giving back many messages: in pieces, in order, and with everybody resumed."""
+
+from __future__ import annotations
+
+from leveret.broker.consumer import Consumer, Window
+from leveret.broker.message import Entry, Message, Origin, new_message
+from leveret.broker.queue import Queue
+from leveret.broker.work import PASS_BUDGET, Task, Work
+from leveret.protocol.settlement import Requeue, Settle, nothing
+
+MESSAGE: Message = new_message(Origin("", "q", b""), b"", 14, 3, 3, False)
+
+
+class Listener(Consumer):
+    """A consumer whose deliveries are a list."""
+
+    def __init__(self, tag: str = "c", count_limit: int = 0, shared: Window | None = None) -> None:
+        Consumer.__init__(self, tag, False, False, Window(count_limit), shared)
+        self.delivered: list[Entry] = []
+
+    def deliver(self, entry: Entry) -> None:
+        self.delivered.append(entry)
+
+    def cancelled(self) -> None:
+        """Nobody is told."""
+
+
+class Done:
+    """Counts how often it is called."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+def queue_with(count: int, work: Work) -> Queue:
+    queue = Queue("q", "queue 'q' in vhost '/'", work, {})
+    for _ in range(count):
+        queue.accept(MESSAGE, 0)
+    work.begin()
+    return queue
+
+
+def delivered(queue: Queue, listener: Listener) -> list[Entry]:
+    """Have everything ready delivered."""
+    queue.subscribe(listener)
+    while queue.work:
+        queue.work.begin()
+        queue.work.drain()
+    queue.work.begin()
+    return listener.delivered
+
+
+def passes(task: Task, work: Work) -> int:
+    """Run a task as a connection would; how many passes it took."""
+    count = 1
+    work.begin()
+    while not task.run(work):
+        assert work.left > PASS_BUDGET - 3000, "a piece is too large"
+        work.begin()
+        count += 1
+    return count
+
+
+def test_ten_thousand_are_settled_in_pieces() -> None:
+    work, done = Work(), Done()
+    queue = queue_with(10_000, work)
+    entries = list(delivered(queue, Listener()))
+    assert queue.unacked_count == 10_000
+    assert passes(Settle(entries, done), work) == 10
+    assert (queue.ready_count, queue.unacked_count, queue.unacked_bytes, done.count) == (0, 0, 0, 1)
+
+
+def test_ten_thousand_are_given_back_in_pieces_and_in_order() -> None:
+    work, done = Work(), Done()
+    queue = queue_with(10_000, work)
+    listener = Listener()
+    entries = list(delivered(queue, listener))
+    queue.cancel(listener)
+    assert passes(Requeue(entries, done), work) == 10
+    assert (queue.ready_count, queue.unacked_count, queue.ready_bytes, done.count) == (10_000, 0, 30_000, 1)
+    first = queue.take(True)
+    assert first is not None
+    assert (first.seq, first.redelivered) == (1, True)
+
+
+def test_nothing_to_settle_is_done_at_once() -> None:
+    done = Done()
+    assert Settle([], done).run(Work())
+    assert Requeue([], done).run(Work())
+    assert done.count == 2
+
+
+def test_settling_makes_room_for_waiting_consumers() -> None:
+    work = Work()
+    queue = queue_with(5, work)
+    listener = Listener(count_limit=2)
+    entries = list(delivered(queue, listener))
+    assert len(entries) == 2
+    assert Settle(entries, nothing).run(work)
+    assert [entry.seq for entry in listener.delivered] == [1, 2, 3, 4]
+
+
+def test_settling_does_not_resume_consumers_that_share_a_window() -> None:
+    """Their channel does, which gives each its turn."""
+    work = Work()
+    queue = queue_with(5, work)
+    shared = Window(count_limit=1)
+    listener = Listener(shared=shared)
+    entries = list(delivered(queue, listener))
+    assert len(entries) == 1
+    Settle(entries, nothing).run(work)
+    assert len(listener.delivered) == 1
+    assert shared.count == 0
+
+
+def test_given_back_messages_go_to_who_can_take_them() -> None:
+    work = Work()
+    queue = queue_with(3, work)
+    one, other = Listener("a"), Listener("b")
+    entries = list(delivered(queue, one))
+    queue.subscribe(other)
+    queue.cancel(one)
+    assert Requeue(entries, nothing).run(work)
+    assert [(entry.seq, entry.redelivered) for entry in other.delivered] == [(1, True), (2, True), (3, True)]
+
+
+def test_given_back_messages_return_to_their_own_consumer() -> None:
+    work = Work()
+    queue = queue_with(3, work)
+    listener = Listener(count_limit=2)
+    entries = list(delivered(queue, listener))
+    assert Requeue(entries, nothing).run(work)
+    assert [(entry.seq, entry.redelivered) for entry in listener.delivered[2:]] == [(1, True), (2, True)]
+    assert (queue.ready_count, queue.unacked_count) == (1, 2)
+
+
+def test_several_queues_are_given_back_to_together() -> None:
+    work = Work()
+    queues = [queue_with(2, work), queue_with(2, work)]
+    entries = [queue.take(False) for _ in range(2) for queue in queues]
+    assert Requeue([entry for entry in entries if entry is not None], nothing).run(work)
+    assert [(queue.ready_count, queue.unacked_count) for queue in queues] == [(2, 0), (2, 0)]
+
+
+def test_messages_of_a_deleted_queue_are_let_go() -> None:
+    work = Work()
+    queue = queue_with(2, work)
+    entries = [queue.take(False), queue.take(False)]
+    queue.delete()
+    assert Requeue([entry for entry in entries if entry is not None], nothing).run(work)
+    assert (queue.ready_count, queue.unacked_count) == (0, 0)

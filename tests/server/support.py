@@ -1,0 +1,275 @@
+"""A broker in a thread or in a process, and a client that is nothing but a socket and a codec."""
+
+import asyncio
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tests.properties.dialogue import PROTOCOL_HEADER, Frame, handshake, heartbeat, method, publish
+
+from leveret.cli.main import event_loop
+from leveret.server.config import Config
+from leveret.server.node import Node
+from leveret.wire import spec
+from leveret.wire.methods import decode_method
+
+PATIENCE = 10.0
+MIB = 1 << 20
+
+T = TypeVar("T", bound=spec.Method)
+
+
+class Process:
+    """`leveret` as it is run, on a free port."""
+
+    def __init__(self, folder: Path, *flags: str, environment: dict[str, str] | None = None) -> None:
+        self._log = folder / "log"
+        command = [sys.executable, "-m", "leveret", "--port", "0", "--data-dir", str(folder / "data"), *flags]
+        with self._log.open("wb") as log:
+            self.popen = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, env={**os.environ, **(environment or {})}, text=True
+            )
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        assert self.popen.stdout is not None
+        line = self.popen.stdout.readline()
+        assert line.startswith("ready amqp="), f"{line!r}: {self.log}"
+        self.port = int(line.split()[1].rpartition(":")[2])
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if self.popen.poll() is None:
+                self.popen.send_signal(signal.SIGTERM)
+                self.popen.wait(PATIENCE)
+        finally:
+            self.popen.kill()
+            self.popen.wait()
+            assert self.popen.stdout is not None
+            self.popen.stdout.close()
+        if kind is None:
+            assert self.popen.returncode == 0
+            assert "Traceback" not in self.log
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def resident(self) -> int:
+        """Bytes of memory in use."""
+        status = Path(f"/proc/{self.popen.pid}/status").read_text()
+        return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+    def connect(self, receive_buffer: int = 0) -> "Client":
+        return Client(self.port, receive_buffer)
+
+    def login(self, receive_buffer: int = 0, **options: Any) -> "Client":
+        return self.connect(receive_buffer).login(**options)
+
+
+class InProcess:
+    """A Node on an event loop in another thread, so that what is inside can be looked at and broken."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.node = Node(config or Config(port=0))
+        self.faults: list[dict[str, Any]] = []
+        self._stop = asyncio.Event()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: event_loop()(self._serve()))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(PATIENCE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        assert self.faults == []
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(lambda _, context: self.faults.append(context))
+        await self.node.start()
+        self._ready.set()
+        await self._stop.wait()
+        await self.node.stop()
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Call a function on the loop and return what it returns."""
+
+        async def run() -> Any:
+            return function()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
+
+    @property
+    def port(self) -> int:
+        return self.node.listeners["amqp"][1]
+
+    def connect(self, receive_buffer: int = 0) -> "Client":
+        return Client(self.port, receive_buffer)
+
+    def login(self, receive_buffer: int = 0, **options: Any) -> "Client":
+        return self.connect(receive_buffer).login(**options)
+
+
+class Client:
+    """Frames on a socket."""
+
+    def __init__(self, port: int, receive_buffer: int = 0) -> None:
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = b""
+        self._at = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def login(self, heartbeat_s: int = 0, channel_max: int = 2047, **options: Any) -> Self:
+        """Open the connection and channel 1."""
+        self.socket.sendall(PROTOCOL_HEADER)
+        self.expect(spec.ConnectionStart)
+        frames = handshake(tune=(channel_max, 131_072, heartbeat_s), **options)
+        self.send(frames[0])
+        self.expect(spec.ConnectionTune)
+        self.send(*frames[1:])
+        self.expect(spec.ConnectionOpenOk)
+        return self.open(1)
+
+    def open(self, channel: int) -> Self:
+        self.send(method(channel, spec.ChannelOpen()))
+        self.expect(spec.ChannelOpenOk)
+        return self
+
+    def send(self, *frames: Frame) -> None:
+        self.socket.sendall(b"".join([frame.encode() for frame in frames]))
+
+    def call(self, request: spec.Method, reply: type[T], channel: int = 1) -> T:
+        self.send(method(channel, request))
+        return self.expect(reply)
+
+    def declare(self, name: str, **options: Any) -> int:
+        """Declare a queue; how many messages are ready."""
+        return self.call(spec.QueueDeclare(name, **options), spec.QueueDeclareOk).message_count
+
+    def publish_many(self, queue: str, bodies: list[bytes], channel: int = 1) -> None:
+        """Publish, and return when all of it has been taken."""
+        frames = []
+        for one in bodies:
+            frames += publish(channel, queue, one)
+        self.send(*frames)
+        self.call(spec.QueueDeclare(queue, passive=True), spec.QueueDeclareOk, channel)
+
+    def frame(self) -> tuple[int, int, bytes]:
+        """The next frame: kind, channel, payload. EOFError when there are no more."""
+        size = self._need(7)
+        payload = self._need(7 + int.from_bytes(size[3:7], "big") + 1)
+        self._at += len(payload)
+        assert payload[-1] == 0xCE
+        return payload[0], int.from_bytes(payload[1:3], "big"), payload[7:-1]
+
+    def _need(self, size: int) -> bytes:
+        while len(self._buffer) - self._at < size:
+            try:
+                data = self.socket.recv(MIB)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                raise EOFError
+            self._buffer, self._at = self._buffer[self._at :] + data, 0
+        return self._buffer[self._at : self._at + size]
+
+    def read(self) -> spec.Method:
+        """The next method; heartbeats are passed over."""
+        kind, _, payload = self.frame()
+        while kind == 8:
+            kind, _, payload = self.frame()
+        assert kind == 1
+        return decode_method(int.from_bytes(payload[:4], "big"), payload, 4, len(payload))
+
+    def expect(self, kind: type[T]) -> T:
+        found = self.read()
+        assert isinstance(found, kind), found
+        return found
+
+    def delivery(self) -> bytes:
+        """The body of the next message."""
+        self.read()
+        _, _, header = self.frame()
+        size, body = int.from_bytes(header[4:12], "big"), b""
+        while len(body) < size:
+            body += self.frame()[2]
+        return body
+
+    def skip_deliveries(self, count: int) -> None:
+        """Read as many deliveries, of one body frame each, without a look at them."""
+        for _ in range(3 * count):
+            self.frame()
+
+    def at_end(self) -> bool:
+        """Whether the broker hangs up, after what it has said."""
+        try:
+            while True:
+                self.frame()
+        except EOFError:
+            return True
+
+    def silent(self, seconds: float) -> bool:
+        """Whether nothing comes in this time."""
+        return not select.select([self.socket], [], [], seconds)[0]
+
+    def ping(self) -> float:
+        """Seconds until a small question is answered."""
+        start = time.perf_counter()
+        self.call(spec.BasicGet("ping"), spec.BasicGetEmpty)
+        return time.perf_counter() - start
+
+    def longest_ping(self, seconds: float) -> float:
+        """The longest of all pings in this time."""
+        end = time.perf_counter() + seconds
+        longest = 0.0
+        while time.perf_counter() < end:
+            longest = max(longest, self.ping())
+        return longest
+
+    def beat(self) -> None:
+        self.send(heartbeat())
+
+
+class Records(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.kept.append(record)
+
+
+def eventually(check: Callable[[], object], seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.01)

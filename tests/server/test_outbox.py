@@ -1,0 +1,122 @@
+"""Turns: however much one client has to be done for it, the others are served in between."""
+
+import threading
+import time
+
+from tests.properties.dialogue import HANDSHAKE, method, publish
+from tests.server.support import Process
+
+from leveret.broker.broker import default_broker
+from leveret.protocol.connection import Connection
+from leveret.wire import spec
+
+# What one turn may take, with room for a busy machine; a client that had to wait for all of it would wait for seconds.
+SOON = 0.15
+
+
+def test_masses_make_nobody_wait(broker: Process) -> None:
+    """Requeueing, acknowledging, purging and deleting a hundred thousand messages and more."""
+    with broker.login() as worker, broker.login() as other:
+        other.declare("ping")
+        worker.declare("mass")
+        worker.publish_many("mass", [b"x" * 10] * 100_000)
+        worker.open(2)
+
+        worker.call(spec.BasicConsume("mass", "c"), spec.BasicConsumeOk, 2)
+        worker.skip_deliveries(100_000)
+        worker.send(method(2, spec.ChannelClose(200, "give all back")))
+        assert other.longest_ping(0.5) < SOON
+        worker.expect(spec.ChannelCloseOk)
+        assert worker.declare("mass") == 100_000
+
+        worker.open(2)
+        worker.call(spec.BasicConsume("mass", "c"), spec.BasicConsumeOk, 2)
+        worker.skip_deliveries(100_000)
+        worker.send(method(2, spec.BasicAck(100_000, multiple=True)))
+        assert other.longest_ping(0.3) < SOON
+        assert worker.declare("mass") == 0
+
+        worker.publish_many("mass", [b"x" * 10] * 200_000, channel=1)
+        worker.call(spec.BasicCancel("c"), spec.BasicCancelOk, 1)
+        worker.send(method(1, spec.QueuePurge("mass")))
+        assert other.longest_ping(0.3) < SOON
+
+
+def test_lost_connection_with_masses_makes_nobody_wait(broker: Process) -> None:
+    with broker.login() as other:
+        other.declare("ping")
+        worker = broker.login()
+        worker.declare("mine", exclusive=True)
+        worker.declare("ours")
+        worker.publish_many("mine", [b"x" * 10] * 100_000)
+        worker.publish_many("ours", [b"x" * 10] * 100_000)
+        worker.call(spec.BasicConsume("ours", "c"), spec.BasicConsumeOk)
+        worker.skip_deliveries(100_000)
+        worker.socket.close()
+        assert other.longest_ping(0.5) < SOON
+        assert other.declare("ours") == 100_000
+
+
+def test_two_publishers_both_progress(broker: Process) -> None:
+    """Both send as fast as they can; when one is done, the other is not far behind."""
+    count = 100_000
+    left: dict[str, int] = {}
+
+    def run(name: str, data: bytes, watcher: str) -> None:
+        with broker.login() as publisher, broker.login() as looker:
+            barrier.wait()
+            publisher.socket.sendall(data)
+            publisher.declare(name)
+            left.setdefault(watcher, looker.declare(watcher))
+
+    with broker.login() as client:
+        for name in ("first", "second"):
+            client.declare(name)
+    barrier = threading.Barrier(2)
+    threads = []
+    for name, watcher in (("first", "second"), ("second", "first")):
+        data = b"".join(frame.encode() for frame in publish(1, name, b"x" * 100)) * count
+        threads.append(threading.Thread(target=run, args=(name, data, watcher)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(left.values()) == count
+    assert min(left.values()) > count // 4
+
+
+def test_one_read_is_handled_in_turns() -> None:
+    """A burst of ten thousand messages in one read leaves off after a budget, and another client is served between."""
+    broker = default_broker()
+    greedy, other = (Connection(broker, name, "127.0.0.1", lambda: None, 0) for name in ("greedy", "other"))
+    for connection in (greedy, other):
+        connection.receive(HANDSHAKE + method(1, spec.ChannelOpen()).encode(), 1)
+    greedy.receive(method(1, spec.QueueDeclare("greedy")).encode(), 1)
+    other.receive(method(1, spec.QueueDeclare("other")).encode(), 1)
+    burst = b"".join(frame.encode() for frame in publish(1, "greedy", b"x"))
+    one = b"".join(frame.encode() for frame in publish(1, "other", b"x"))
+    queues = broker.vhosts["/"].queues
+    greedy.receive(burst * 10_000, 1)
+    taken = [queues["greedy"].ready_count]
+    while greedy.busy:
+        other.receive(one, 1)
+        assert queues["other"].ready_count == len(taken)
+        greedy.go_on(1)
+        taken.append(queues["greedy"].ready_count)
+    assert taken == [2000, 4000, 6000, 8000, 10_000]
+
+
+def test_time_of_a_turn_is_short_under_load(broker: Process) -> None:
+    """A publisher at full speed does not make a question wait."""
+    with broker.login() as publisher, broker.login() as other:
+        other.declare("ping")
+        publisher.declare("load", exclusive=True)
+        data = b"".join(frame.encode() for frame in publish(1, "load", b"x" * 100)) * 200_000
+        sender = threading.Thread(target=publisher.socket.sendall, args=(data,))
+        sender.start()
+        longest = 0.0
+        start = time.monotonic()
+        while sender.is_alive() and time.monotonic() - start < 10:
+            longest = max(longest, other.ping())
+        sender.join()
+        assert longest < SOON
