@@ -7,11 +7,12 @@ on working, and once a fed connection is lost nothing of it may be left.
 import random
 from collections.abc import Iterable
 
-from tests.properties.dialogue import HANDSHAKE, method, publish
+from tests.properties.dialogue import FRAME_MAX, HANDSHAKE, method, publish
 from tests.properties.observer import Observer
 
 from leveret.broker.broker import Broker, default_broker
 from leveret.protocol.connection import NEVER, Connection
+from leveret.server.inbox import Inbox
 from leveret.wire import spec
 
 TURNS_MAX = 5_000
@@ -20,16 +21,20 @@ TURNS_MAX = 5_000
 class Client:
     """A connection, what it has sent, and the time."""
 
-    def __init__(self, broker: Broker, name: str = "fed") -> None:
+    def __init__(self, broker: Broker, name: str = "fed", inbox: Inbox | None = None) -> None:
         self.now = 1_000_000
         self.broker = broker
+        self.inbox = inbox
         self.connection = Connection(broker, name, "127.0.0.1", lambda: None, self.now)
         self.seen = Observer()
 
     def feed(self, data: bytes) -> None:
         """Let these bytes arrive, and everything they cause be done."""
         self.now += 1
-        self.connection.receive(data, self.now)
+        if self.inbox is None:
+            self.connection.receive(data, self.now)
+        else:
+            self._feed_through(self.inbox, data)
         turns = 0
         while self.connection.busy or self.broker.work:
             turns += 1
@@ -40,6 +45,14 @@ class Client:
                 self.broker.work.begin()
                 self.broker.work.drain()
         self.seen.observe(self.connection.take_output(self.now))
+
+    def _feed_through(self, inbox: Inbox, data: bytes) -> None:
+        """As the server does it: in the buffer of all sockets, which holds something else afterwards."""
+        rest = self.connection.reader.rest
+        size = len(rest) + len(data)
+        inbox.room(rest)[: len(data)] = data
+        self.connection.receive_from(inbox.buffer, size, self.now)
+        inbox.buffer[:size] = b"\xa5" * size
 
     def feed_in_pieces(self, data: bytes, cuts: Iterable[int]) -> None:
         """Feed the same, cut at these places."""
@@ -67,6 +80,8 @@ class Lab:
     def __init__(self) -> None:
         self.broker = default_broker()
         self._pings = 0
+        self._clients = 0
+        self._inbox = Inbox(FRAME_MAX)
         self._bystander = Client(self.broker, "bystander")
         self._bystander.feed(HANDSHAKE)
         self._bystander.feed(method(1, spec.ChannelOpen()).encode() + method(1, spec.ConfirmSelect()).encode())
@@ -75,7 +90,9 @@ class Lab:
         self._ping = b"".join(frame.encode() for frame in publish(1, "bystander's own", b"ping"))
 
     def client(self) -> Client:
-        return Client(self.broker)
+        """A new connection; every other one is fed through the buffer that the server reads into."""
+        self._clients += 1
+        return Client(self.broker, inbox=self._inbox if self._clients % 2 else None)
 
     def run(self, data: bytes, cuts: Iterable[int] = (), greeting: bytes = HANDSHAKE) -> Observer:
         """Feed a new connection and lose it; fails if that leaves anything behind."""

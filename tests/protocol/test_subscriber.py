@@ -36,6 +36,7 @@ class Listener:
         self.wakes = 0
         self.cancelled: list[Subscriber] = []
         self.output = Output(self.wake)
+        self.output.frame_max = 131072
         self.unacked = Unacked()
         self.subscriber = Subscriber(
             "tag",

@@ -36,10 +36,11 @@ def test_masses_make_nobody_wait(broker: Process) -> None:
         assert other.longest_ping(0.3) < SOON
         assert worker.declare("mass") == 0
 
-        worker.publish_many("mass", [b"x" * 10] * 200_000, channel=1)
-        worker.call(spec.BasicCancel("c"), spec.BasicCancelOk, 1)
+        worker.call(spec.BasicCancel("c"), spec.BasicCancelOk, 2)
+        worker.publish_many("mass", [b"x" * 10] * 200_000)
         worker.send(method(1, spec.QueuePurge("mass")))
         assert other.longest_ping(0.3) < SOON
+        assert worker.expect(spec.QueuePurgeOk).message_count == 200_000
 
 
 def test_lost_connection_with_masses_makes_nobody_wait(broker: Process) -> None:
@@ -58,31 +59,25 @@ def test_lost_connection_with_masses_makes_nobody_wait(broker: Process) -> None:
 
 
 def test_two_publishers_both_progress(broker: Process) -> None:
-    """Both send as fast as they can; when one is done, the other is not far behind."""
-    count = 100_000
-    left: dict[str, int] = {}
-
-    def run(name: str, data: bytes, watcher: str) -> None:
-        with broker.login() as publisher, broker.login() as looker:
-            barrier.wait()
-            publisher.socket.sendall(data)
-            publisher.declare(name)
-            left.setdefault(watcher, looker.declare(watcher))
-
-    with broker.login() as client:
-        for name in ("first", "second"):
-            client.declare(name)
+    """Both send as fast as they can for a while; neither gets much less taken than the other."""
+    burst = b"".join(frame.encode() for frame in publish(1, "nowhere", b"x" * 100)) * 1000
+    taken = {"first": 0, "second": 0}
     barrier = threading.Barrier(2)
-    threads = []
-    for name, watcher in (("first", "second"), ("second", "first")):
-        data = b"".join(frame.encode() for frame in publish(1, name, b"x" * 100)) * count
-        threads.append(threading.Thread(target=run, args=(name, data, watcher)))
+
+    def run(name: str) -> None:
+        with broker.login() as publisher:
+            barrier.wait()
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                publisher.socket.sendall(burst)
+                taken[name] += 1
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in taken]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert max(left.values()) == count
-    assert min(left.values()) > count // 4
+    assert min(taken.values()) > max(taken.values()) / 3, taken
 
 
 def test_one_read_is_handled_in_turns() -> None:

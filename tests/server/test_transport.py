@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.properties.dialogue import PROTOCOL_HEADER, Frame, handshake, method, publish
-from tests.server.support import Client, InProcess, Process, Records, eventually
+from tests.server.support import MIB, Client, InProcess, Process, Records, eventually
 
 from leveret.broker.work import Task, Work
 from leveret.protocol.handlers import HANDLERS
@@ -47,9 +47,7 @@ def test_bad_protocol_header_is_answered_with_ours(node: InProcess, header: byte
 
 
 @pytest.mark.parametrize("size", [4097, 131_072, 1 << 31, (1 << 32) - 1])
-def test_large_frame_before_tune_ok_gets_no_answer(
-    node: InProcess, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_frame_before_tune_ok_gets_no_answer(node: InProcess, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leveret.protocol.connection.SILENT_CLOSE_MS", 200)
     with node.connect() as client:
         client.socket.sendall(PROTOCOL_HEADER)
@@ -118,6 +116,22 @@ def test_heartbeats_are_sent_and_awaited(broker: Process) -> None:
         assert 1.8 < dropped < 3.5
         alive.ping()
     assert broker.log.count("missed heartbeats from client, timeout: 1s") == 1
+
+
+def test_slow_reader_of_much_is_alive(broker: Process) -> None:
+    """While so much is unread it is not heard, nor are its heartbeats; but it reads."""
+    with broker.login(heartbeat_s=1, receive_buffer=65_536) as slow:
+        slow.declare("large", exclusive=True)
+        slow.publish_many("large", [bytes(MIB)] * 60)
+        slow.send(method(1, spec.BasicGet("large", no_ack=True)))
+        slow.send(*[method(1, spec.BasicGet("large", no_ack=True))] * 59)
+        start = time.monotonic()
+        for number in range(60):
+            assert slow.delivery() == bytes(MIB)
+            if number % 5 == 0 and time.monotonic() - start < 4:
+                time.sleep(0.4)
+                slow.beat()
+        assert slow.declare("large", exclusive=True) == 0
 
 
 def test_without_heartbeats_silence_is_fine(broker: Process) -> None:

@@ -30,11 +30,9 @@ class Binding:
 
 
 def frozen(value: object) -> object:
-    """A field-table value as something that can be a dictionary's key; True is not 1."""
+    """A field-table value as something that can be a dictionary's key. RabbitMQ: the type on the wire is part of it."""
     if isinstance(value, dict):
-        return tuple(sorted((name, frozen(item)) for name, item in value.items()))
+        return ("dict", tuple(sorted((name, frozen(item)) for name, item in value.items())))
     if isinstance(value, list):
-        return tuple(frozen(item) for item in value)
-    if isinstance(value, bool | float) or value is None:
-        return (type(value).__name__, repr(value))
-    return (type(value).__name__ if isinstance(value, str | bytes) else "int", repr(value))
+        return ("list", tuple(frozen(item) for item in value))
+    return (type(value).__name__, repr(value))

@@ -25,8 +25,8 @@ cdef class Consumer:
     cdef public dict arguments
     cdef public object queue
     cpdef bint can_take(self, Py_ssize_t size)
-    cpdef int deliver(self, Entry entry) except -1
-    cpdef int cancelled(self) except -1
+    cpdef deliver(self, Entry entry)
+    cpdef cancelled(self)
 
 @cython.final
 cdef class Level:

@@ -9,7 +9,7 @@ from leveret.broker.binding import Binding
 from leveret.broker.exchange import Exchange
 from leveret.errors import PreconditionFailed
 from leveret.terms import term
-from leveret.wire.values import Table, Value, kind_of
+from leveret.wire.values import Table, kind_of, same_value
 
 FORMS = ("all", "any", "all-with-x", "any-with-x")
 
@@ -21,13 +21,15 @@ class Criteria:
 
     def __init__(self, arguments: Table) -> None:
         form = str(arguments.get("x-match", "all"))
-        skipped = "x-match" if form.endswith("with-x") else "x-"
+        with_x = form.endswith("with-x")
         self.any = form.startswith("any")
-        self.wanted = [(name, value) for name, value in arguments.items() if not name.startswith(skipped)]
+        self.wanted = [
+            (name, value) for name, value in arguments.items() if name != "x-match" and (with_x or not name.startswith("x-"))
+        ]
 
     def fit(self, headers: Table) -> bool:
         for name, value in self.wanted:
-            fits = name in headers and (value is None or same(headers[name], value))
+            fits = name in headers and (value is None or same_value(headers[name], value))
             if fits == self.any:
                 return fits
         return not self.any
@@ -61,16 +63,3 @@ class HeadersExchange(Exchange):
 
     def _remove(self, binding: Binding) -> None:
         del self._criteria[binding.key]
-
-
-def same(one: Value, other: Value) -> bool:
-    """Whether two field values are the same value, whatever the width of their numbers; True is not 1, 1 is not 1.0."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, float) or isinstance(other, float):
-        return isinstance(one, float) and isinstance(other, float) and one == other
-    if isinstance(one, str) and isinstance(other, bytes):
-        return one.encode() == other
-    if isinstance(one, bytes) and isinstance(other, str):
-        return one == other.encode()
-    return one == other

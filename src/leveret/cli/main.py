@@ -6,6 +6,7 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -41,7 +42,9 @@ def main(config: str | None, **flags: Any) -> None:
     try:
         event_loop()(serve(settings))
     except OSError as error:
-        fail(f"cannot listen on {settings.host}:{settings.port}: {os.strerror(error.errno or 0)}", 1)
+        # A name that cannot be looked up has numbers of its own.
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        fail(f"cannot listen on {settings.host}:{settings.port}: {reason}", 1)
 
 
 class OneLine(logging.Formatter):

@@ -60,7 +60,7 @@ cdef class Channel:
     @cython.locals(p=Octets, start=Py_ssize_t, stop=Py_ssize_t, method=bytes, number=int, at=Py_ssize_t, header_end=Py_ssize_t, header_size=Py_ssize_t, body_size=Py_ssize_t, end=Py_ssize_t, body=Py_ssize_t)
     cdef _on_basic_publish(self, FrameReader reader)
     cdef _begin(self, bytes method)
-    @cython.locals(data=bytes, start=Py_ssize_t)
+    @cython.locals(payload=bytes)
     cdef _on_header(self, FrameReader reader)
     cdef _on_body(self, FrameReader reader)
     cdef _finish(self, object incoming)

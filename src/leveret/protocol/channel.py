@@ -171,7 +171,7 @@ class Channel:
         elif index == BASIC_NACK or index == BASIC_REJECT:  # noqa: PLR1714, SIM109 - compiled, two comparisons of integers
             self._on_basic_nack(index, reader)
         else:
-            self._on_cold_method(decode_method(index, reader.data, start + 4, reader.stop))
+            self._on_cold_method(decode_method(index, reader.payload(), 4, reader.stop - start))
 
     def _on_cold_method(self, method: Method) -> None:
         handler = HANDLERS.get(method.INDEX)
@@ -183,7 +183,7 @@ class Channel:
             self.broker.work.drain()
 
     def _on_method_otherwise(self, index: int, reader: FrameReader) -> None:
-        method: Method = decode_method(index, reader.data, reader.start + 4, reader.stop)
+        method: Method = decode_method(index, reader.payload(), 4, reader.stop - reader.start)
         if self.state == CHANNEL_CLOSING:
             if isinstance(method, ChannelCloseOk):
                 del self.session.channels[self.number]
@@ -268,24 +268,23 @@ class Channel:
 
     def _on_header(self, reader: FrameReader) -> None:
         incoming = self.incoming
-        data = reader.data
-        start = reader.start
-        if reader.stop - start < 12:
+        payload = reader.payload()
+        if len(payload) < 12:
             raise FrameError(f"{reader.describe()}: unknown_frame")
         if incoming is None or incoming.header is not None:
             self._miss(reader)
             return
         self.session.method_index = BASIC_PUBLISH
-        class_id = int.from_bytes(data[start : start + 2], "big")
-        if data[start + 2] or data[start + 3]:
+        class_id = int.from_bytes(payload[:2], "big")
+        if payload[2] or payload[3]:
             self._miss(reader)
         if class_id != BASIC_CLASS:
             raise UnexpectedFrame(f"expected content header for class {BASIC_CLASS}, got one for class {class_id} instead")
-        if reader.stop - start < HEADER_MIN_SIZE:
+        if len(payload) < HEADER_MIN_SIZE:
             raise SyntaxFault("properties are cut short")
-        size = int.from_bytes(data[start + 4 : start + 12], "big")
+        size = int.from_bytes(payload[4:12], "big")
         self._check_message_size(size)
-        incoming.begin(data[start : reader.stop], size)
+        incoming.begin(payload, size)
         if not size:
             self._finish(incoming)
 
@@ -295,7 +294,7 @@ class Channel:
             self._miss(reader)
             return
         self.session.method_index = BASIC_PUBLISH
-        incoming.add(reader.data[reader.start : reader.stop])
+        incoming.add(reader.payload())
         self.session.count_incomplete(reader.stop - reader.start)
         if incoming.whole():
             self.session.count_incomplete(-incoming.size)
@@ -421,11 +420,11 @@ class Channel:
         p = reader.data
         start = reader.start + 4
         if reader.stop - start != 9:
-            decode_method(BASIC_ACK, reader.data, start, reader.stop)
+            decode_method(BASIC_ACK, reader.payload(), 4, reader.stop - reader.start)
         tag = p[start + 4]
         tag = tag << 24 | p[start + 5] << 16 | p[start + 6] << 8 | p[start + 7]
         if p[start] or p[start + 1] or p[start + 2] or p[start + 3]:
-            tag = int.from_bytes(reader.data[start : start + 8], "big")
+            tag = int.from_bytes(reader.payload()[4:12], "big")
         if p[start + 8] & 1:
             self._settle_up_to(tag)
         else:
@@ -462,7 +461,7 @@ class Channel:
             self.session.do(Settle(entries, self.after_settling))
 
     def _on_basic_nack(self, index: int, reader: FrameReader) -> None:
-        method = decode_method(index, reader.data, reader.start + 4, reader.stop)
+        method = decode_method(index, reader.payload(), 4, reader.stop - reader.start)
         tag: int = method.delivery_tag  # type: ignore[attr-defined]
         entry = None
         entries: list[Entry] | None

@@ -30,6 +30,8 @@ cdef class Connection:
     cdef long long _sent_at
 
     cpdef receive(self, bytes data, long long now)
+    cpdef receive_from(self, bytearray buffer, Py_ssize_t size, long long now)
+    cpdef heard(self, long long now)
     cpdef go_on(self, long long now)
     @cython.locals(channel=Channel)
     cpdef list take_output(self, long long now)

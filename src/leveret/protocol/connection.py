@@ -107,14 +107,30 @@ class Connection:
         self.session.now = now
         if self.state == HEADER:
             data = self._on_protocol_header(data)
-        if self.state == DEAF or not data:
+        if self.state == DEAF:
+            self.reader.rest = b""
             return
         self.reader.feed(data)
         self._pass()
 
+    def receive_from(self, buffer: bytearray, size: int, now: int) -> None:
+        """Take the first `size` octets of `buffer`, which begins with `reader.rest`; it is the caller's again afterwards."""
+        if self.state == HEADER or self.state == DEAF:  # noqa: PLR1714 - compiled, two comparisons of integers
+            self.receive(bytes(buffer[:size]), now)
+            return
+        self._received_at = now
+        self.session.now = now
+        self.reader.read_from(buffer, size)
+        self._pass()
+
+    def heard(self, now: int) -> None:
+        """The client is alive, as something other than its bytes has shown."""
+        self._received_at = now
+
     def go_on(self, now: int) -> None:
         """Go on where a spent budget stopped."""
         self.session.now = now
+        self.reader.feed(b"")
         self._pass()
 
     @property
@@ -122,7 +138,7 @@ class Connection:
         """Whether there is more to do with what has already arrived."""
         if self.session.pending is not None:
             return True
-        return self.broker.work.left <= 0 and self.reader.at < self.reader.size
+        return self.broker.work.left <= 0 and len(self.reader.rest) != 0
 
     def take_output(self, now: int) -> list[bytearray | memoryview]:
         """Everything to be sent, confirms included; the caller's from now on."""
@@ -215,6 +231,7 @@ class Connection:
                 break
             except AMQPError as error:
                 self._fail(error)
+        self.reader.keep_rest()
         work.drain()
 
     def _walk(self) -> None:
@@ -290,9 +307,10 @@ class Connection:
             raise UnexpectedFrame(reader.describe()) if known else FrameError(f"{reader.describe()}: unknown_frame")
         if size < 4:
             raise FrameError(f"{reader.describe()}: unknown_frame")
-        index = int.from_bytes(reader.data[reader.start : reader.start + 4], "big")
+        payload = reader.payload()
+        index = int.from_bytes(payload[:4], "big")
         self.session.method_index = index
-        method = decode_method(index, reader.data, reader.start + 4, reader.stop)
+        method = decode_method(index, payload, 4, size)
         if self._handshake is not None:
             self._on_handshake(self._handshake, method)
         elif isinstance(method, ConnectionClose):
@@ -330,7 +348,7 @@ class Connection:
     def _on_frame_while_closing(self, reader: FrameReader) -> None:
         if reader.channel or reader.kind != FRAME_METHOD or reader.stop - reader.start < 4:
             return
-        index = int.from_bytes(reader.data[reader.start : reader.start + 4], "big")
+        index = int.from_bytes(reader.payload()[:4], "big")
         if index == ConnectionCloseOk.INDEX:
             self.ended = True
         elif index == ConnectionClose.INDEX:

@@ -14,6 +14,6 @@ cdef class Subscriber(Consumer):
     cdef Py_ssize_t _tag_end
     cpdef bint can_take(self, Py_ssize_t size)
     @cython.locals(message=Message, tag=Py_ssize_t, output=Output)
-    cpdef int deliver(self, Entry entry) except -1
-    cpdef int cancelled(self) except -1
+    cpdef deliver(self, Entry entry)
+    cpdef cancelled(self)
     cdef _prepare(self, Origin origin)

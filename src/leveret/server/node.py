@@ -7,6 +7,8 @@ from typing import cast
 
 from leveret.broker.broker import Broker, default_broker
 from leveret.server.config import Config
+from leveret.server.inbox import Inbox
+from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
 from leveret.server.transport import Transport
 
@@ -25,14 +27,17 @@ class Node:
         self.broker: Broker = default_broker(config.settings())
         self.transports: set[Transport] = set()
         self._servers: list[asyncio.Server] = []
+        self._heap: Heap | None = None
 
     async def start(self) -> None:
         """Listen; OSError if that cannot be."""
         calm_garbage_collector()
         loop = asyncio.get_running_loop()
-        outbox = Outbox(loop, self.broker)
+        inbox = Inbox(self._config.frame_max)
+        self._heap = Heap(loop)
+        outbox = Outbox(loop, self.broker, self._heap)
         server = await loop.create_server(
-            lambda: Transport(self.broker, outbox, self.transports, loop),
+            lambda: Transport(self.broker, inbox, outbox, self.transports, loop),
             self._config.host,
             self._config.port,
             backlog=BACKLOG,
@@ -58,6 +63,8 @@ class Node:
         for transport in list(self.transports):
             transport.abort()
         await asyncio.sleep(0)
+        if self._heap is not None:
+            self._heap.close()
         log.info("stopped")
 
 

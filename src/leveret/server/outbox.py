@@ -8,6 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from leveret.broker.broker import Broker
+from leveret.server.memory import Heap
 
 if TYPE_CHECKING:
     from leveret.server.transport import Transport
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 class Outbox:
     """The connections to write, the connections to go on with, and the broker's work list."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, heap: Heap) -> None:
         self._loop = loop
         self._broker = broker
+        self._heap = heap
         self._woken: list[Transport] = []
         self._busy: list[Transport] = []
         self._scheduled = False
@@ -41,6 +43,7 @@ class Outbox:
 
     def _turn(self) -> None:
         self._scheduled = False
+        self._heap.used()
         if self._busy:
             busy, self._busy = self._busy, []
             for transport in busy:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from leveret.broker.broker import Broker
 from leveret.protocol.connection import NEVER, Connection
 from leveret.server.clock import now_ms
+from leveret.server.inbox import Inbox
 from leveret.server.outbox import Outbox
 
 # The socket counts as full above the first, as free again below the second.
@@ -26,19 +27,40 @@ BUSY, UNREAD, STALLED = 1, 2, 4
 log = logging.getLogger("leveret.connection")
 
 
-class Transport(asyncio.Protocol):
+class Transport(asyncio.BufferedProtocol):
     """The owner of one client's socket."""
 
-    __slots__ = ("_broker", "_loop", "_outbox", "_paused", "_peers", "_socket", "_tick_at", "_timer", "connection")
+    __slots__ = (
+        "_broker",
+        "_inbox",
+        "_loop",
+        "_outbox",
+        "_paused",
+        "_peers",
+        "_socket",
+        "_tick_at",
+        "_timer",
+        "_unsent",
+        "connection",
+    )
 
     _socket: asyncio.Transport
 
-    def __init__(self, broker: Broker, outbox: Outbox, peers: "set[Transport]", loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        inbox: Inbox,
+        outbox: Outbox,
+        peers: "set[Transport]",
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self._broker = broker
+        self._inbox = inbox
         self._outbox = outbox
         self._peers = peers
         self._loop = loop
         self._paused = 0
+        self._unsent = 0
         self._tick_at = NEVER
         self._timer: asyncio.TimerHandle | None = None
         self.connection: Connection | None = None
@@ -56,12 +78,15 @@ class Transport(asyncio.Protocol):
         self._set_timer(self.connection)
         log.debug("%s: accepted", name)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._inbox.room(b"" if self.connection is None else self.connection.reader.rest)
+
+    def buffer_updated(self, nbytes: int) -> None:
         connection = self.connection
         if connection is None:
             return
         try:
-            connection.receive(data, now_ms())
+            connection.receive_from(self._inbox.buffer, len(connection.reader.rest) + nbytes, now_ms())
         except Exception:
             self._crash(connection)
         self._after(connection)
@@ -130,7 +155,9 @@ class Transport(asyncio.Protocol):
         if connection.ended:
             self._end()
         elif output.blocked:
-            if self._socket.get_write_buffer_size() > UNREAD_MAX:
+            unsent = self._socket.get_write_buffer_size()
+            if unsent > UNREAD_MAX:
+                self._unsent = unsent
                 self._pause(UNREAD)
         elif was_full:
             self._drained(connection)
@@ -205,6 +232,12 @@ class Transport(asyncio.Protocol):
         connection = self.connection
         if connection is None:
             return
+        if self._paused & UNREAD:
+            # Its heartbeats are not heard, but whoever reads is alive.
+            unsent = self._socket.get_write_buffer_size()
+            if unsent < self._unsent:
+                connection.heard(now_ms())
+            self._unsent = unsent
         connection.tick(max(now_ms(), self._tick_at))
         self._after(connection)
 

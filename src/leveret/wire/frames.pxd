@@ -5,7 +5,8 @@ ctypedef const unsigned char* Octets
 @cython.final
 cdef class FrameReader:
     cdef public Py_ssize_t frame_max
-    cdef public bytes data
+    cdef public bytearray data
+    cdef public bytes rest
     cdef public Py_ssize_t size
     cdef public Py_ssize_t at
     cdef public bint broken
@@ -17,4 +18,8 @@ cdef class FrameReader:
     @cython.locals(p=Octets, at=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t)
     cpdef bint next(self) except -1
     cpdef void skip_to(self, Py_ssize_t at)
-    cdef bint _keep_rest(self)
+    cpdef read_from(self, bytearray buffer, Py_ssize_t size)
+    @cython.locals(p=Octets)
+    cpdef keep_rest(self)
+    @cython.locals(p=Octets)
+    cpdef bytes payload(self)

@@ -6,6 +6,8 @@ A FrameReader is a cursor over the received bytes: it copies nothing and makes n
 lies. Half a frame is simply kept. What frames mean is not known here.
 """
 
+from typing import Any
+
 from leveret.errors import FrameError
 from leveret.terms import term
 from leveret.wire.spec import FRAME_END
@@ -16,17 +18,23 @@ HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 SHOWN_OCTETS = 16
 
 
-class FrameReader:
-    """Finds one frame after the other; `data[start:stop]` is the payload of the current one.
+# Compiled, frames are read where the socket put them; in plain Python slices must be bytes, so what came is copied once.
+COMPILED = not __file__.endswith(".py")
 
-    `broken` is set when what follows can no longer be told apart into frames.
+
+class FrameReader:
+    """Finds one frame after the other; the current one's payload lies in `data` from `start` to `stop`.
+
+    `size` octets of `data` count, those before `at` are done. Between two passes `data` is somebody else's, and what is
+    left over is in `rest`. `broken` is set when what follows can no longer be told apart into frames.
     """
 
-    __slots__ = ("at", "broken", "channel", "data", "frame_max", "kind", "size", "start", "stop")
+    __slots__ = ("at", "broken", "channel", "data", "frame_max", "kind", "rest", "size", "start", "stop")
 
     def __init__(self, frame_max: int) -> None:
         self.frame_max = frame_max
-        self.data = b""
+        self.data: Any = held(b"")
+        self.rest = b""
         self.size = 0
         self.at = 0
         self.broken = False
@@ -37,17 +45,34 @@ class FrameReader:
 
     def feed(self, data: bytes) -> None:
         """Add what has arrived to what is left."""
-        if self.at < self.size:
-            data = self.data[self.at : self.size] + data
-        self.data = data
-        self.size = len(data)
+        self.data = held(self.rest + data if self.rest else data)
+        self.size = len(self.data)
         self.at = 0
+
+    def read_from(self, buffer: bytearray, size: int) -> None:
+        """Read the first `size` octets of `buffer`, which begins with what was left."""
+        self.data = buffer if COMPILED else bytes(buffer[:size])
+        self.size = size
+        self.at = 0
+
+    def keep_rest(self) -> None:
+        """Put aside what is left; an idle connection holds no buffer."""
+        p = self.data
+        self.rest = p[self.at : self.size] if self.at < self.size else b""
+        self.data = NOTHING
+        self.size = 0
+        self.at = 0
+
+    def payload(self) -> bytes:
+        """The current frame's payload."""
+        p = self.data
+        return p[self.start : self.stop]  # type: ignore[no-any-return]
 
     def next(self) -> bool:
         """Move to the next whole frame; False if there is none yet. A broken one raises FrameError."""
         at = self.at
         if self.size - at < FRAME_HEAD:
-            return self._keep_rest()
+            return False
         p = self.data
         # First into its variable: compiled, an octet shifted by 24 is an int and may come out negative.
         size = p[at + 3]
@@ -61,7 +86,7 @@ class FrameReader:
             )
         stop = at + 7 + size
         if stop >= self.size:
-            return self._keep_rest()
+            return False
         self.kind = p[at]
         self.channel = p[at + 1] << 8 | p[at + 2]
         self.start = at + 7
@@ -78,19 +103,15 @@ class FrameReader:
 
     def describe(self) -> str:
         """The current frame as RabbitMQ's error texts show it."""
-        payload = self.data[self.start : self.stop]
+        payload = self.payload()
         if len(payload) <= SHOWN_OCTETS:
             return f"type {self.kind}, all octets = {term(payload)}"
         return f"type {self.kind}, first {SHOWN_OCTETS} octets = {term(payload[:SHOWN_OCTETS])}"
 
-    def _keep_rest(self) -> bool:
-        if self.at == self.size:
-            # Nothing is left: let go of what was handled, an idle connection must hold no buffer.
-            self.data = b""
-            self.size = 0
-            self.at = 0
-        elif self.at != 0:
-            self.data = self.data[self.at : self.size]
-            self.size -= self.at
-            self.at = 0
-        return False
+
+def held(data: bytes) -> Any:
+    """Bytes as a reader reads them."""
+    return bytearray(data) if COMPILED else data
+
+
+NOTHING = held(b"")

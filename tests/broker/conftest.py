@@ -1,0 +1,106 @@
+"""Queues, consumers that are lists, and vhosts, as fixtures: tests run with `--import-mode=importlib`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+from leveret.broker.broker import Broker, default_broker
+from leveret.broker.consumer import Consumer, Window
+from leveret.broker.exchange import Exchange
+from leveret.broker.message import Entry, Message, Origin, new_message
+from leveret.broker.queue import Queue
+from leveret.broker.vhost import VirtualHost
+from leveret.broker.work import Work
+from leveret.wire.values import Table
+
+NewMessage: TypeAlias = Callable[..., Message]
+NewQueue: TypeAlias = Callable[..., Queue]
+NewListener: TypeAlias = "Callable[..., Listener]"
+Routes: TypeAlias = Callable[..., list[str]]
+
+
+class Listener(Consumer):
+    """A consumer whose deliveries are a list."""
+
+    def __init__(  # noqa: PLR0913
+        self,
+        tag: str = "c",
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        count: int = 0,
+        size: int = 0,
+        shared: Window | None = None,
+        priority: int = 0,
+    ) -> None:
+        Consumer.__init__(self, tag, no_ack, exclusive, Window(count, size), shared, None, priority)
+        self.delivered: list[Entry] = []
+        self.told: list[str] = []
+
+    def deliver(self, entry: Entry) -> None:
+        self.delivered.append(entry)
+
+    def cancelled(self) -> None:
+        self.told.append("cancelled")
+
+    @property
+    def seqs(self) -> list[int]:
+        return [entry.seq for entry in self.delivered]
+
+
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+@pytest.fixture
+def new_listener() -> NewListener:
+    return Listener
+
+
+@pytest.fixture
+def message() -> NewMessage:
+    """Make a message with a body of this size."""
+
+    def made(size: int = 1, routing_key: str = "q") -> Message:
+        return new_message(Origin("", routing_key, b""), b"", 14, size, max(size, 1), False)
+
+    return made
+
+
+@pytest.fixture
+def queue_with(work: Work, message: NewMessage) -> NewQueue:
+    """Make a queue with so many messages, or with bodies of these sizes."""
+
+    def made(count: int = 0, sizes: tuple[int, ...] = ()) -> Queue:
+        queue = Queue("q", "queue 'q' in vhost '/'", work, {})
+        for size in sizes or [1] * count:
+            assert queue.accept(message(size), 0)
+        work.begin()
+        return queue
+
+    return made
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return default_broker()
+
+
+@pytest.fixture
+def vhost(broker: Broker) -> VirtualHost:
+    return broker.vhosts["/"]
+
+
+@pytest.fixture
+def routes(vhost: VirtualHost) -> Routes:
+    """The names of the queues a message reaches."""
+
+    def routed(exchange: str | Exchange, routing_key: str = "", headers: Table | None = None) -> list[str]:
+        source = vhost.exchange(exchange) if isinstance(exchange, str) else exchange
+        return [queue.name for queue in vhost.route(source, routing_key, headers)]
+
+    return routed

@@ -1,0 +1,19 @@
+"""Messages and their places."""
+
+from leveret.broker.message import Origin, new_entry, new_message
+
+
+def test_message_is_what_was_published() -> None:
+    origin = Origin("x", "k", b"\x01x\x01k\xce")
+    assert (origin.exchange, origin.routing_key, origin.address) == ("x", "k", b"\x01x\x01k\xce")
+    message = new_message(origin, b"content", 14, 5, 4088, True)
+    assert message.origin is origin
+    assert (message.content, message.header_size, message.body_size) == (b"content", 14, 5)
+    assert (message.frame_size, message.persistent) == (4088, True)
+
+
+def test_new_place_knows_of_nobody() -> None:
+    message = new_message(Origin("", "", b""), b"", 14, 0, 1, False)
+    entry = new_entry(message, 7)
+    assert (entry.message, entry.seq) == (message, 7)
+    assert (entry.queue, entry.consumer, entry.next, entry.redelivered, entry.tag) == (None, None, None, False, 0)

@@ -1,0 +1,116 @@
+"""The budget and the work list."""
+
+from __future__ import annotations
+
+import pytest
+
+from leveret.broker.work import PASS_BUDGET, Task, Work
+
+
+class Steps(Task):
+    """A task of so many pieces that cost so much each; says in a list when it ran."""
+
+    def __init__(self, name: str, said: list[str], pieces: int = 1, cost: int = 1) -> None:
+        self.name = name
+        self.said = said
+        self.pieces = pieces
+        self.cost = cost
+
+    def run(self, work: Work) -> bool:
+        self.said.append(self.name)
+        self.pieces -= 1
+        work.left -= self.cost
+        return self.pieces <= 0
+
+
+class Faulty(Task):
+    def run(self, work: Work) -> bool:
+        raise RuntimeError("broken")
+
+
+class Adding(Task):
+    """A task that causes another."""
+
+    def __init__(self, other: Task) -> None:
+        self.other = other
+
+    def run(self, work: Work) -> bool:
+        work.add(self.other)
+        return True
+
+
+def test_a_pass_begins_with_a_full_budget() -> None:
+    work = Work()
+    work.left = 0
+    work.begin()
+    assert work.left == PASS_BUDGET == 2000
+
+
+def test_nothing_to_do() -> None:
+    work = Work()
+    assert not work
+    assert work.drain()
+
+
+def test_tasks_run_in_the_order_they_were_added() -> None:
+    work, said = Work(), list[str]()
+    for name in "abc":
+        work.add(Steps(name, said))
+    assert work
+    assert work.drain()
+    assert (said, bool(work)) == (["a", "b", "c"], False)
+
+
+def test_unfinished_task_keeps_its_place() -> None:
+    work, said = Work(), list[str]()
+    work.add(Steps("a", said, pieces=3))
+    work.add(Steps("b", said))
+    assert work.drain()
+    assert said == ["a", "a", "a", "b"]
+
+
+def test_spent_budget_stops_the_list_and_it_goes_on_later() -> None:
+    work, said = Work(), list[str]()
+    work.add(Steps("a", said, pieces=3, cost=1500))
+    work.add(Steps("b", said))
+    assert not work.drain()
+    assert said == ["a", "a"]
+    assert not work.drain()
+    work.begin()
+    assert work.drain()
+    assert said == ["a", "a", "a", "b"]
+
+
+def test_task_may_add_another() -> None:
+    work, said = Work(), list[str]()
+    work.add(Adding(Steps("b", said)))
+    assert work.drain()
+    assert said == ["b"]
+
+
+def test_faulty_task_is_dropped_and_the_others_are_done(caplog: pytest.LogCaptureFixture) -> None:
+    work, said = Work(), list[str]()
+    work.add(Steps("a", said))
+    work.add(Faulty())
+    work.add(Steps("b", said))
+    assert work.drain()
+    assert said == ["a", "b"]
+    assert "a task on the work list failed" in caplog.text
+
+
+def test_list_that_is_never_empty_forgets_what_is_done() -> None:
+    work, said = Work(), list[str]()
+    for _ in range(1000):
+        work.add(Steps("a", said, cost=50))
+    while not work.drain():
+        work.begin()
+        if len(said) < 5000:
+            for _ in range(40):
+                work.add(Steps("a", said, cost=50))
+    assert len(said) >= 5000
+    assert not work
+
+
+def test_a_task_must_say_what_it_does() -> None:
+    with pytest.raises(NotImplementedError):
+        Task().run(Work())

@@ -1,0 +1,164 @@
+"""Settings: where they come from, which of them wins, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leveret.server.config import BadSetting, Config, load
+
+# Every setting, with a value that is not its default, as text, and what becomes of it.
+GIVEN: dict[str, tuple[str, object]] = {
+    "host": ("::1", "::1"),
+    "port": ("0", 0),
+    "management_port": ("15673", 15673),
+    "data_dir": ("/tmp/data", "/tmp/data"),
+    "log_level": ("debug", "debug"),
+    "channel_max": ("100", 100),
+    "frame_max": ("4096", 4096),
+    "heartbeat": ("0", 0),
+    "max_message_size": ("1000", 1000),
+    "prefetch_size": ("refuse", "refuse"),
+}
+
+BAD: list[tuple[str, object]] = [
+    ("port", -1),
+    ("port", 65_536),
+    ("port", "http"),
+    ("port", ""),
+    ("port", 1.5),
+    ("port", True),
+    ("management_port", "x"),
+    ("host", 5),
+    ("host", ["127.0.0.1"]),
+    ("data_dir", 1),
+    ("log_level", "loud"),
+    ("log_level", "DEBUG"),
+    ("channel_max", 0),
+    ("channel_max", 65_536),
+    ("frame_max", 4095),
+    ("frame_max", (16 << 20) + 1),
+    ("heartbeat", -1),
+    ("heartbeat", 65_536),
+    ("max_message_size", 0),
+    ("max_message_size", (512 << 20) + 1),
+    ("prefetch_size", "maybe"),
+    ("no_such_setting", 1),
+]
+
+
+def toml(values: dict[str, Any]) -> str:
+    return "".join(f"{name} = {literal(value)}\n" for name, value in values.items())
+
+
+def literal(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float | list) else f'"{value}"'
+
+
+def test_every_setting_is_tried_here() -> None:
+    assert set(GIVEN) == set(Config.__struct_fields__)
+
+
+def test_defaults_are_rabbitmqs() -> None:
+    config = load(None, {}, {})
+    assert config == Config()
+    assert (config.host, config.port, config.management_port) == ("127.0.0.1", 5672, 15672)
+    assert (config.channel_max, config.frame_max, config.heartbeat) == (2047, 131_072, 60)
+    assert config.max_message_size == 128 << 20
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_setting_from_each_source(name: str, tmp_path: Path) -> None:
+    text, value = GIVEN[name]
+    assert value != getattr(Config(), name)
+    file = tmp_path / "leveret.toml"
+    file.write_text(toml({name: value}))
+    assert getattr(load(str(file), {}, {}), name) == value
+    assert getattr(load(None, {}, {"LEVERET_CONFIG": str(file)}), name) == value
+    assert getattr(load(None, {}, {f"LEVERET_{name.upper()}": text}), name) == value
+    assert getattr(load(None, {name: text}, {}), name) == value
+
+
+def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_text(toml({"port": 1, "heartbeat": 1, "channel_max": 1}))
+    environment = {"LEVERET_PORT": "2", "LEVERET_HEARTBEAT": "2"}
+    config = load(str(file), {"port": "3"}, environment)
+    assert (config.port, config.heartbeat, config.channel_max) == (3, 2, 1)
+
+
+def test_file_named_by_the_flag_wins_over_the_one_named_by_the_variable(tmp_path: Path) -> None:
+    for port in (1, 2):
+        (tmp_path / f"{port}.toml").write_text(toml({"port": port}))
+    config = load(str(tmp_path / "1.toml"), {}, {"LEVERET_CONFIG": str(tmp_path / "2.toml")})
+    assert config.port == 1
+
+
+@pytest.mark.parametrize(("name", "value"), BAD, ids=lambda value: str(value) or "empty")
+def test_bad_setting_in_the_file_is_refused_by_name(name: str, value: object, tmp_path: Path) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_text(toml({name: value}))
+    with pytest.raises(BadSetting) as caught:
+        load(str(file), {}, {})
+    assert str(caught.value).startswith(f"bad setting {name} = {value!r} in {file}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["the environment", "the command line"])
+def test_bad_setting_elsewhere_is_refused_by_name(source: str) -> None:
+    flags = {"port": "99999"} if source == "the command line" else {}
+    environment = {"LEVERET_PORT": "99999"} if source == "the environment" else {}
+    with pytest.raises(BadSetting, match=f"^bad setting port = '99999' in {source}: "):
+        load(None, flags, environment)
+
+
+def test_bad_setting_is_refused_even_if_a_better_one_wins(tmp_path: Path) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_text(toml({"port": -1}))
+    with pytest.raises(BadSetting, match="bad setting port = -1"):
+        load(str(file), {"port": "5672"}, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"port = = 1", "is not TOML"),
+        (b"\xff\xfe", "is not TOML"),
+        (b"port 1", "is not TOML"),
+        (b"[port]\nx = 1", "bad setting port"),
+        (b"[listener]\nport = 1", "bad setting listener"),
+    ],
+)
+def test_bad_file_is_refused(content: bytes, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_bytes(content)
+    with pytest.raises(BadSetting, match=text):
+        load(str(file), {}, {})
+
+
+def test_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=r"cannot read .*: No such file or directory"):
+        load(str(tmp_path / "none.toml"), {}, {})
+    with pytest.raises(BadSetting, match=r"cannot read .*: Is a directory"):
+        load(str(tmp_path), {}, {})
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    environment = {
+        "LEVERET_PORT": "tcp://10.0.0.1:5672",
+        "LEVERET_SERVICE_HOST": "10.0.0.1",
+        "PORT": "1",
+        "LEVERET_PURE": "1",
+    }
+    assert load(None, {}, environment) == Config()
+
+
+def test_settings_reach_the_model() -> None:
+    config = Config(channel_max=1, frame_max=5000, heartbeat=2, max_message_size=3, prefetch_size="refuse")
+    settings = config.settings()
+    assert (settings.channel_max, settings.frame_max, settings.heartbeat_s) == (1, 5000, 2)
+    assert settings.message_size_max == 3
+    assert settings.refuse_prefetch_size
+    assert not Config().settings().refuse_prefetch_size

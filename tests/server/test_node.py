@@ -1,0 +1,59 @@
+"""A node listens, says where, and ends every connection in order when it stops."""
+
+import asyncio
+import socket
+
+import pytest
+from tests.properties.dialogue import PROTOCOL_HEADER, method, publish
+from tests.server.support import MIB, InProcess
+
+from leveret.server.config import Config
+from leveret.server.node import Node
+from leveret.wire import spec
+
+SHUTDOWN = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+
+
+def test_listeners_say_host_and_port(node: InProcess) -> None:
+    host, port = node.node.listeners["amqp"]
+    assert host == "127.0.0.1"
+    assert port > 0
+
+
+def test_nothing_listens_before_the_start() -> None:
+    assert Node(Config(port=0)).listeners == {}
+
+
+def test_port_in_use_is_an_error(node: InProcess) -> None:
+    with pytest.raises(OSError, match="address already in use"):
+        asyncio.run(Node(Config(port=node.port)).start())
+
+
+def test_stopping_closes_with_320() -> None:
+    with InProcess() as node, node.login() as client, node.connect() as new:
+        port = node.port
+        new.socket.sendall(PROTOCOL_HEADER)
+        new.expect(spec.ConnectionStart)
+        stopping = asyncio.run_coroutine_threadsafe(node.node.stop(), node._loop)
+        close = client.expect(spec.ConnectionClose)
+        assert (close.reply_code, close.reply_text, close.class_id, close.method_id) == (320, SHUTDOWN, 0, 0)
+        client.send(method(0, spec.ConnectionCloseOk()))
+        assert client.at_end()
+        assert new.at_end()
+        stopping.result(2)
+        assert node.node.transports == set()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+
+
+def test_stopping_waits_for_nobody_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One client does not answer, another does not even read."""
+    monkeypatch.setattr("leveret.server.node.STOP_S", 0.3)
+    with InProcess() as node, node.login() as mute, node.login(receive_buffer=65_536) as deaf:
+        deaf.declare("q")
+        deaf.publish_many("q", [bytes(MIB)] * 20)
+        deaf.send(method(1, spec.BasicConsume("q", "t")), *publish(1, "q", b"x"))
+        asyncio.run_coroutine_threadsafe(node.node.stop(), node._loop).result(3)
+        assert node.node.transports == set()
+        assert mute.expect(spec.ConnectionClose).reply_code == 320
+        assert mute.at_end()
