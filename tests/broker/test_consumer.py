@@ -171,3 +171,36 @@ def test_full_consumer_may_leave(new_listener: NewListener) -> None:
     assert "".join(tags(rotation, 2)) == "c-"
     rotation.remove(consumer)
     assert (rotation.everyone, rotation.active_count) == ([], 0)
+
+
+def test_one_with_room_for_less_is_revived_when_another_takes_the_large_one(new_listener: NewListener) -> None:
+    rotation = Rotation()
+    small, large = new_listener("s", size=10), new_listener("l", count=1)
+    rotation.add(small)
+    rotation.add(large)
+    small.window.take(5)
+    assert tags(rotation, 1, size=12) == ["l"]
+    assert (small.active, rotation.oversized) == (True, [])
+    assert tags(rotation, 2, size=5) == ["s", "-"]
+
+
+def test_one_with_room_for_less_waits_while_the_large_one_is_first(new_listener: NewListener) -> None:
+    rotation, small = Rotation(), new_listener(size=10)
+    rotation.add(small)
+    small.window.take(5)
+    for _ in range(3):
+        rotation.activate(small)
+        assert rotation.next(12) is None
+    assert (small.active, rotation.oversized) == (False, [small])
+    rotation.revive()
+    assert (small.active, rotation.oversized, rotation.active_count) == (True, [], 1)
+
+
+def test_one_that_left_is_not_revived(new_listener: NewListener) -> None:
+    rotation, small = Rotation(), new_listener(size=10)
+    rotation.add(small)
+    small.window.take(5)
+    assert rotation.next(12) is None
+    rotation.remove(small)
+    rotation.revive()
+    assert (small.active, rotation.active_count) == (False, 0)

@@ -41,6 +41,7 @@ from leveret.wire.spec import (
     QueueDeclareOk,
     QueueDelete,
     QueueDeleteOk,
+    QueuePurge,
     TxCommit,
     TxCommitOk,
     TxRollback,
@@ -510,3 +511,31 @@ def test_open_transaction_ends_with_its_channel(client: Client) -> None:
     client.say(QueueDeclare("q"), client.message("q", b"1"), TxSelect(), BasicGet("q"), BasicAck(1), client.message("q", b"2"))
     assert client.say(ChannelClose()) == [ChannelCloseOk()]
     assert counts(client) == (1, 0)
+
+
+def test_message_too_large_for_a_window_does_not_keep_smaller_ones_from_it_once_it_is_gone(client: Client) -> None:
+    client.say(QueueDeclare("q"), BasicQos(prefetch_size=10), BasicConsume("q", "c", no_wait=True))
+    assert bodies(client.publish("q", b"12345", b"x" * 12)) == [b"12345"]
+    client.say(QueuePurge("q"))
+    assert bodies(client.publish("q", b"6")) == [b"6"]
+
+
+def test_getting_a_message_too_large_for_a_window_lets_those_behind_it_go(client: Client) -> None:
+    client.say(QueueDeclare("q"), BasicQos(prefetch_size=10), BasicConsume("q", "c", no_wait=True))
+    assert bodies(client.publish("q", b"12345", b"x" * 12, b"6")) == [b"12345"]
+    assert client.say(BasicGet("q")) == [
+        BasicGetOk(2, False, "", "q", 1),
+        b"x" * 12,
+        BasicDeliver("c", 3, False, "", "q"),
+        b"6",
+    ]
+
+
+def test_message_too_large_for_one_consumer_goes_to_another_and_the_next_to_the_first(
+    client: Client, connect: Connect
+) -> None:
+    other = connect()
+    client.say(QueueDeclare("q"), BasicQos(prefetch_size=10), BasicConsume("q", "small", no_wait=True))
+    assert bodies(client.publish("q", b"12345", b"x" * 12, b"6")) == [b"12345"]
+    assert other.say(BasicQos(prefetch_count=1), BasicConsume("q", "large"))[-1] == b"x" * 12
+    assert bodies(client.heard()) == [b"6"]

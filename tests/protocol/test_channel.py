@@ -672,3 +672,10 @@ def test_auto_delete_queue_is_gone_before_the_next_method(client: Client) -> Non
 def test_exchange_name_is_not_stripped_when_publishing(client: Client) -> None:
     assert soft(client, client.message("k", exchange="amq.fanout\n")).reply_code == 404
     assert client.say(QueueDeclare("q"), QueueBind("q", "amq.\nfanout"))[-1] == QueueBindOk()
+
+
+def test_empty_message_may_come_frame_by_frame(client: Client) -> None:
+    client.say(QueueDeclare("q"))
+    client.feed(client.method(BasicPublish("", "q")))
+    client.feed(client.content(b"", Properties(type="t")))
+    assert get(client) == (Properties(type="t"), b"")

@@ -27,7 +27,9 @@ from leveret.wire.spec import (
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
+    ConnectionOpen,
     ConnectionStartOk,
+    ConnectionTuneOk,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
     QueueDeclare,
@@ -499,3 +501,39 @@ def test_global_prefetch_is_taken_up_when_the_client_has_read(client: Client) ->
     client.connection.drained(0)
     assert client.heard() == [BasicDeliver("c", 1, False, "", "q"), b"1"]
     assert client.say(BasicGet("q")) != [BasicGetEmpty()]
+
+
+# Reading from a buffer that is shared
+
+
+@pytest.mark.parametrize("piece", [1, 7, 40, 10_000])
+def test_bytes_may_be_read_out_of_a_buffer_that_others_use_too(stranger: Client, connect: Connect, piece: int) -> None:
+    other = connect()
+    other.say(QueueDeclare("q"))
+    body = bytes(range(256)) * 40
+    data = b"AMQP\x00\x00\x09\x01" + stranger.method(ConnectionStartOk({}, "PLAIN", b"\0guest\0guest"), 0)
+    data += stranger.method(ConnectionTuneOk(2047, 131072, 0), 0) + stranger.method(ConnectionOpen("/"), 0)
+    data += stranger.method(ChannelOpen()) + stranger.message("q", b"first") + stranger.message("q", body, piece=1000)
+    buffer = bytearray(200_000)
+    for at in range(0, len(data), piece):
+        arrived = stranger.connection.reader.rest + data[at : at + piece]
+        buffer[: len(arrived)] = arrived
+        stranger.connection.receive_from(buffer, len(arrived), 0)
+        buffer[: len(arrived)] = b"\xff" * len(arrived)
+    assert stranger.connection.state == RUNNING
+    assert other.say(BasicGet("q", no_ack=True))[1] == b"first"
+    assert other.say(BasicGet("q", no_ack=True))[1] == body
+
+
+def test_nothing_more_is_read_when_nothing_is_heard(client: Client) -> None:
+    refused(client, client.frame(8, b"", 1)[:-1] + b"\x00")
+    client.connection.receive_from(bytearray(client.method(ChannelOpen(), 2)), 13, 0)
+    assert client.octets() == b""
+    assert len(client.connection.reader.rest) == 0
+
+
+def test_other_signs_of_life_count_as_heartbeats(connect: Connect) -> None:
+    client = connect(heartbeat=10)
+    client.connection.heard(15_000)
+    client.connection.tick(20_000)
+    assert not client.connection.ended

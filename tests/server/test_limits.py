@@ -4,7 +4,7 @@ import socket
 import time
 
 from tests.properties.dialogue import Frame, body, header, method, publish
-from tests.server.support import MIB, PATIENCE, Client, InProcess, Process, eventually
+from tests.server.support import MIB, PATIENCE, Client, InProcess, Process
 
 from leveret.wire import spec
 
@@ -124,10 +124,19 @@ def test_announced_sizes_take_no_memory(fresh: Process) -> None:
 
 
 def test_incomplete_bodies_are_bounded(fresh: Process) -> None:
-    """One channel has a byte, the others 100 MiB each: beyond 256 MiB the connection is closed, and all is given back."""
+    """One channel has a byte, the others 100 MiB each: beyond 256 MiB the connection is closed, and all is given back.
+
+    The heap is kept for a while, so what was given back shows when the same is done again.
+    """
+    begin_too_much(fresh)
+    before = fresh.resident
+    begin_too_much(fresh)
+    assert fresh.resident - before < 100 * MIB
+
+
+def begin_too_much(broker: Process) -> None:
     piece = body(1, bytes(131_064))
-    with fresh.login() as client:
-        before = fresh.resident
+    with broker.login() as client:
         client.send(method(1, spec.BasicPublish("", "q")), header(1, 128 << 20), body(1, b"x"))
         for channel in (2, 3, 4):
             client.open(channel)
@@ -137,9 +146,6 @@ def test_incomplete_bodies_are_bounded(fresh: Process) -> None:
         assert (close.reply_code, close.class_id, close.method_id) == (506, 60, 40)
         client.send(method(0, spec.ConnectionCloseOk()))
         assert client.at_end()
-    with fresh.login() as client:
-        client.declare("ping")
-        eventually(lambda: fresh.resident - before < 40 * MIB)
 
 
 def send_bodies(client: Client, channel: int, piece: Frame, size: int) -> None:

@@ -38,10 +38,13 @@ cdef class Level:
 cdef class Rotation:
     cdef public list everyone
     cdef public list levels
+    cdef public list oversized
     cdef public Py_ssize_t active_count
     cpdef add(self, Consumer consumer)
     cpdef remove(self, Consumer consumer)
     cpdef activate(self, Consumer consumer)
+    @cython.locals(waiting=list, consumer=Consumer)
+    cpdef revive(self)
     @cython.locals(level=Level, active=list, consumer=Consumer)
     cpdef Consumer next(self, Py_ssize_t size)
     @cython.locals(level=Level)

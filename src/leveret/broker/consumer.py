@@ -5,7 +5,8 @@ Knows nothing of messages but their size. A consumer is told of a delivery throu
 kind of consumer overrides; the queue itself never learns who listens.
 
   (1) Of the consumers with the highest priority that can take a message, each takes one in turn.
-  (2) A consumer found unable to take one leaves the rotation; whoever gives it room again must `activate` it.
+  (2) A consumer found unable to take one leaves the rotation; whoever gives it room again must `activate` it. One that has
+      room, but not for so large a message, is in `oversized` and is revived when another message comes first.
   (3) A consumer without acknowledgement uses no window, but waits while its channel's count is used up.
 """
 
@@ -122,11 +123,12 @@ class Level:
 class Rotation:
     """The consumers of one queue."""
 
-    __slots__ = ("active_count", "everyone", "levels")
+    __slots__ = ("active_count", "everyone", "levels", "oversized")
 
     def __init__(self) -> None:
         self.everyone: list[Consumer] = []
         self.levels: list[Level] = []
+        self.oversized: list[Consumer] = []
         self.active_count = 0
 
     def add(self, consumer: Consumer) -> None:
@@ -158,9 +160,20 @@ class Rotation:
                 consumer = active[level.turn]
                 if consumer.can_take(size):
                     level.turn += 1
+                    if self.oversized:
+                        self.revive()
                     return consumer
                 self._deactivate(level, consumer)
+                if consumer.can_take(0) and consumer not in self.oversized:
+                    self.oversized.append(consumer)
         return None
+
+    def revive(self) -> None:
+        """Count in again those for whom only the first message was too large: it goes, or another comes before it."""
+        waiting = self.oversized
+        self.oversized = []
+        for consumer in waiting:
+            self.activate(consumer)
 
     def _level(self, priority: int) -> Level:
         for at, level in enumerate(self.levels):

@@ -57,6 +57,8 @@ cdef class Queue:
     cdef _defer(self)
     @cython.locals(size=Py_ssize_t)
     cdef _hand_over(self, Entry entry, Consumer consumer)
+    @cython.locals(requeued=list, oldest=Entry)
+    cdef _put_back(self, list entries)
     cdef _append(self, Entry entry)
     cdef Entry _first(self)
     cdef _remove_first(self, Entry entry)

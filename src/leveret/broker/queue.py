@@ -140,6 +140,7 @@ class Queue:
             return None
         entry = self._first()
         self._remove_first(entry)
+        self.rotation.revive()
         if not no_ack:
             entry.queue = self
             self.unacked_count += 1
@@ -171,9 +172,9 @@ class Queue:
             return
         if len(entries) == 1:
             insort(self._requeued, entries[0], key=_backwards)
-        else:
-            self._requeued.extend(entries)
-            self._requeued.sort(key=_backwards)
+        elif entries:
+            self._put_back(sorted(entries, key=_backwards))
+        self.rotation.revive()
 
     def purge(self) -> int:
         """Drop all ready messages and return how many there were."""
@@ -184,6 +185,7 @@ class Queue:
         self._head = None
         self._tail = None
         self._requeued = []
+        self.rotation.revive()
         return count
 
     def delete(self) -> int:
@@ -257,6 +259,17 @@ class Queue:
         consumer.deliver(entry)
 
     # The order
+
+    def _put_back(self, entries: list[Entry]) -> None:
+        """Add entries in order, the next one to go last."""
+        requeued = self._requeued
+        oldest = entries[len(entries) - 1]
+        # Much comes back in pieces, oldest first; sorting everything for each would take longer with every piece.
+        if not requeued or oldest.seq > requeued[0].seq:
+            requeued[:0] = entries
+        else:
+            requeued.extend(entries)
+            requeued.sort(key=_backwards)
 
     def _append(self, entry: Entry) -> None:
         if self._tail is None:

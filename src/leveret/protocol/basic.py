@@ -118,6 +118,8 @@ def on_basic_get(channel: "Channel", m: BasicGet) -> None:
     answer = BasicGetOk(tag, entry.redelivered, origin.exchange, origin.routing_key, queue.ready_count)
     reply(channel, False, answer)
     channel.write_content(entry.message)
+    # It may have been too large for a consumer that has room for those behind it.
+    queue.dispatch()
 
 
 def on_basic_recover(channel: "Channel", m: BasicRecover) -> None:

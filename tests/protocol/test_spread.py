@@ -1,0 +1,55 @@
+"""One message for very many queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.broker.message import Origin, new_message
+from leveret.broker.queue import Queue
+from leveret.broker.work import Work
+from leveret.protocol.spread import Spread
+from leveret.wire.spec import BasicAck, ConfirmSelect, QueueDeclare, QueueDeclareOk
+
+if TYPE_CHECKING:
+    from tests.protocol.conftest import Client
+
+MESSAGE = new_message(Origin("", "q", b""), b"", 14, 0, 1, False)
+
+
+def test_message_is_given_to_all_in_pieces() -> None:
+    work = Work()
+    queues = [Queue(f"q{number}", "queue", work, {}) for number in range(5000)]
+    spread = Spread(MESSAGE, queues, 0)
+    count = 1
+    while not spread.run(work):
+        assert work.left <= 0
+        work.begin()
+        count += 1
+    assert count == 3
+    assert {queue.ready_count for queue in queues} == {1}
+
+
+def test_queues_that_went_in_the_meantime_are_left_out() -> None:
+    work = Work()
+    queues = [Queue(f"q{number}", "queue", work, {}) for number in range(3000)]
+    spread = Spread(MESSAGE, queues, 0)
+    assert not spread.run(work)
+    queues[2999].delete()
+    work.begin()
+    assert spread.run(work)
+    assert queues[2998].ready_count == 1
+    assert queues[2999].ready_count == 0
+
+
+def test_next_frame_waits_until_all_have_it(client: Client) -> None:
+    vhost = client.connection.session.vhost
+    for number in range(3000):
+        vhost.bind("amq.fanout", vhost.declare_queue(f"q{number}"), "", {})
+    client.say(ConfirmSelect())
+    client.connection.receive(
+        client.message("", b"x", "amq.fanout") + client.method(QueueDeclare("q2999", passive=True)), 0
+    )
+    assert client.connection.busy
+    client.finish()
+    assert client.heard() == [QueueDeclareOk("q2999", 1, 0), BasicAck(1)]
+    assert {queue.ready_count for queue in vhost.queues.values()} == {1}
