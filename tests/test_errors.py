@@ -8,7 +8,9 @@ from leveret import errors
 from leveret.errors import REPLY_TEXT_MAX_BYTES, AMQPError, InternalError, NotFound
 
 CLASSES = [
-    value for _, value in inspect.getmembers(errors, inspect.isclass) if issubclass(value, AMQPError) and value is not AMQPError
+    value
+    for _, value in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(value, AMQPError) and value is not AMQPError
 ]
 
 # rabbit_framing_amqp_0_9_1:lookup_amqp_exception

@@ -25,7 +25,7 @@ Routes: TypeAlias = Callable[..., list[str]]
 class Listener(Consumer):
     """A consumer whose deliveries are a list."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         tag: str = "c",
         *,

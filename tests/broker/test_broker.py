@@ -25,7 +25,7 @@ def test_vhost_is_found_or_refused() -> None:
     broker = default_broker()
     user = broker.users["guest"]
     assert broker.vhost("/", user).name == "/"
-    with pytest.raises(NotAllowed, match="^vhost nowhere not found$"):
+    with pytest.raises(NotAllowed, match=r"^vhost nowhere not found$"):
         broker.vhost("nowhere", user)
 
 

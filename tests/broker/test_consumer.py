@@ -121,7 +121,9 @@ def test_new_consumer_joins_at_the_end_of_the_turn(new_listener: NewListener) ->
     assert "".join(tags(rotation, 4)) == "bcab"
 
 
-@pytest.mark.parametrize(("leaving", "taken", "then"), [("a", 1, "bcb"), ("b", 1, "cac"), ("c", 1, "bab"), ("a", 2, "cbc"), ("c", 3, "aba")])
+@pytest.mark.parametrize(
+    ("leaving", "taken", "then"), [("a", 1, "bcb"), ("b", 1, "cac"), ("c", 1, "bab"), ("a", 2, "cbc"), ("c", 3, "aba")]
+)
 def test_leaving_does_not_skip_anybody(new_listener: NewListener, leaving: str, taken: int, then: str) -> None:
     rotation = Rotation()
     consumers = {tag: new_listener(tag) for tag in "abc"}

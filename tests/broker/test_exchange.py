@@ -32,7 +32,7 @@ def test_internal_exchange_takes_no_messages() -> None:
     exchange = FanoutExchange("x", "exchange 'x' in vhost '/'", "fanout", {})
     exchange.check_publishable()
     exchange.internal = True
-    with pytest.raises(AccessRefused, match="^cannot publish to internal exchange 'x' in vhost '/'$"):
+    with pytest.raises(AccessRefused, match=r"^cannot publish to internal exchange 'x' in vhost '/'$"):
         exchange.check_publishable()
 
 

@@ -16,4 +16,6 @@ def test_new_place_knows_of_nobody() -> None:
     message = new_message(Origin("", "", b""), b"", 14, 0, 1, False)
     entry = new_entry(message, 7)
     assert (entry.message, entry.seq) == (message, 7)
-    assert (entry.queue, entry.consumer, entry.next, entry.redelivered, entry.tag) == (None, None, None, False, 0)
+    nobody: tuple[object, ...] = (entry.queue, entry.consumer, entry.next)
+    assert nobody == (None, None, None)
+    assert (entry.redelivered, entry.tag) == (False, 0)

@@ -149,7 +149,9 @@ def test_waiting_messages_go_to_a_new_consumer(queue_with: NewQueue, new_listene
     assert (queue.consumer_count, counts(queue)) == (1, (0, 0, 3, 3))
 
 
-def test_consumer_without_acknowledgement_keeps_nothing(queue_with: NewQueue, new_listener: NewListener, message: NewMessage) -> None:
+def test_consumer_without_acknowledgement_keeps_nothing(
+    queue_with: NewQueue, new_listener: NewListener, message: NewMessage
+) -> None:
     queue, listener = queue_with(2), new_listener(no_ack=True)
     queue.subscribe(listener)
     queue.accept(message(), 0)
@@ -215,7 +217,7 @@ def test_exclusive_consumer_is_alone(queue_with: NewQueue, new_listener: NewList
     queue.check_subscribable(one)
     queue.subscribe(one)
     for other in (new_listener(), new_listener(exclusive=True)):
-        with pytest.raises(AccessRefused, match="^queue 'q' in vhost '/' in exclusive use$"):
+        with pytest.raises(AccessRefused, match=r"^queue 'q' in vhost '/' in exclusive use$"):
             queue.check_subscribable(other)
     queue.cancel(one)
     queue.subscribe(new_listener())
@@ -284,3 +286,16 @@ def test_deleted_queue_says_what_was_ready_and_takes_nothing_back(queue_with: Ne
     assert queue.delete() == 2
     queue.requeue([entry])
     assert counts(queue) == (0, 0, 0, 0)
+
+
+def test_new_message_does_not_overtake_those_a_spent_budget_left_waiting(
+    queue_with: NewQueue, new_listener: NewListener, message: NewMessage, work: Work
+) -> None:
+    queue, listener = queue_with(3000), new_listener()
+    queue.subscribe(listener)
+    assert queue.deferred
+    queue.accept(message(), 0)
+    while work:
+        work.begin()
+        work.drain()
+    assert listener.seqs == list(range(1, 3002))

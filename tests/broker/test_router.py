@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from leveret.broker.vhost import VirtualHost
@@ -36,7 +37,7 @@ def test_default_exchange_leads_to_the_queue_of_that_name(vhost: VirtualHost, ro
 def test_exchanges_lead_to_exchanges_to_any_depth(vhost: VirtualHost, routes: Routes) -> None:
     names = [f"x{number}" for number in range(50)]
     exchanges(vhost, *names)
-    for source, destination in zip(names, names[1:], strict=False):
+    for source, destination in itertools.pairwise(names):
         bind(vhost, source, destination)
     bind(vhost, names[-1], "q")
     assert routes("x0", "k") == ["q"]

@@ -132,7 +132,9 @@ def test_sport_news(vhost: VirtualHost, routes: Routes, key: str) -> None:
     assert routes("sport_news", key) == names
 
 
-@pytest.mark.parametrize(("key", "reached"), [("anonymous.info", ["info"]), ("kernel.info", ["info"]), ("info", []), ("a.b.info", [])])
+@pytest.mark.parametrize(
+    ("key", "reached"), [("anonymous.info", ["info"]), ("kernel.info", ["info"]), ("info", []), ("a.b.info", [])]
+)
 def test_topic_logs(vhost: VirtualHost, routes: Routes, key: str, reached: list[str]) -> None:
     vhost.declare_exchange("topic_logs", "topic")
     queues(vhost, "topic_logs", {"info": "*.info"})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_exchange_names_that_are_refused(vhost: VirtualHost) -> None:
 @pytest.mark.parametrize("field", ["durable", "auto_delete", "internal"])
 @pytest.mark.parametrize("value", [True, False])
 def test_exchange_fields_must_stay_the_same(vhost: VirtualHost, field: str, value: bool) -> None:
-    fields = {"durable": False, "auto_delete": False, "internal": False, field: value}
+    fields: dict[str, Any] = {"durable": False, "auto_delete": False, "internal": False, field: value}
     vhost.declare_exchange("x", "direct", **fields)
     text = (
         f"inequivalent arg '{field}' for exchange 'x' in vhost '/': "
@@ -88,7 +89,8 @@ def test_exchange_fields_must_stay_the_same(vhost: VirtualHost, field: str, valu
 
 def test_exchange_type_must_stay_the_same(vhost: VirtualHost) -> None:
     with refused(
-        PreconditionFailed, "inequivalent arg 'type' for exchange 'amq.topic' in vhost '/': received 'direct' but current is 'topic'"
+        PreconditionFailed,
+        "inequivalent arg 'type' for exchange 'amq.topic' in vhost '/': received 'direct' but current is 'topic'",
     ):
         vhost.declare_exchange("amq.topic", "direct", durable=True)
 
@@ -174,8 +176,10 @@ def test_queue_names_that_are_refused(vhost: VirtualHost) -> None:
 @pytest.mark.parametrize("field", ["durable", "auto_delete"])
 def test_queue_fields_must_stay_the_same(vhost: VirtualHost, field: str) -> None:
     vhost.declare_queue("q")
-    with refused(PreconditionFailed, f"inequivalent arg '{field}' for queue 'q' in vhost '/': received 'true' but current is 'false'"):
-        vhost.declare_queue("q", **{field: True})
+    with refused(
+        PreconditionFailed, f"inequivalent arg '{field}' for queue 'q' in vhost '/': received 'true' but current is 'false'"
+    ):
+        vhost.declare_queue("q", **cast("dict[str, Any]", {field: True}))
 
 
 LOCKED = (
@@ -230,7 +234,9 @@ def test_queues_that_are_not_deleted(vhost: VirtualHost, new_listener: NewListen
     assert vhost.delete_queue("q", None) == 1
 
 
-def test_auto_delete_queue_goes_with_its_last_consumer(broker: Broker, vhost: VirtualHost, new_listener: NewListener) -> None:
+def test_auto_delete_queue_goes_with_its_last_consumer(
+    broker: Broker, vhost: VirtualHost, new_listener: NewListener
+) -> None:
     queue = vhost.declare_queue("q", auto_delete=True)
     listener = new_listener()
     queue.subscribe(listener)
@@ -239,7 +245,9 @@ def test_auto_delete_queue_goes_with_its_last_consumer(broker: Broker, vhost: Vi
     assert vhost.queues == {}
 
 
-def test_auto_delete_queue_stays_if_somebody_came_in_time(broker: Broker, vhost: VirtualHost, new_listener: NewListener) -> None:
+def test_auto_delete_queue_stays_if_somebody_came_in_time(
+    broker: Broker, vhost: VirtualHost, new_listener: NewListener
+) -> None:
     queue = vhost.declare_queue("q", auto_delete=True)
     first, second = new_listener("a"), new_listener("b")
     queue.subscribe(first)
@@ -316,7 +324,7 @@ def test_auto_delete_exchange_goes_with_the_last_binding_from_it(vhost: VirtualH
 
 def test_auto_delete_exchanges_in_a_chain_all_go(vhost: VirtualHost) -> None:
     chain: list[Exchange] = [vhost.declare_exchange(f"x{n}", "fanout", auto_delete=True) for n in range(2000)]
-    for source, destination in zip(chain, chain[1:], strict=False):
+    for source, destination in itertools.pairwise(chain):
         vhost.bind(source.name, destination, "", {})
     vhost.bind(chain[-1].name, vhost.declare_queue("q"), "", {})
     vhost.delete_queue("q", None)

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.protocol.conftest import Client
 
 from leveret.broker.broker import default_broker
 from leveret.wire.spec import (
@@ -61,7 +62,6 @@ from leveret.wire.spec import (
     QueueUnbind,
     QueueUnbindOk,
 )
-from tests.protocol.conftest import Client
 
 EXCHANGES = {"amq.direct": "direct", "amq.fanout": "fanout", "amq.topic": "topic"}
 QUEUES = ("p", "q", "r")
@@ -213,10 +213,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def consumers_of(self, name: str) -> list[tuple[Side, str]]:
         return [
-            (side, tag)
-            for side in self.sides
-            for tag, subscription in side.consumers.items()
-            if subscription.queue == name
+            (side, tag) for side in self.sides for tag, subscription in side.consumers.items() if subscription.queue == name
         ]
 
     def has_room(self, side: Side, tag: str) -> bool:
@@ -283,7 +280,9 @@ class BrokerMachine(RuleBasedStateMachine):
     def may_use(self, at: int, name: str) -> bool:
         return name in self.stores and self.stores[name].owner in (None, at)
 
-    @rule(at=clients, name=queues, auto_delete=st.booleans(), exclusive=st.sampled_from([False, False, True]), wrongly=rarely)
+    @rule(
+        at=clients, name=queues, auto_delete=st.booleans(), exclusive=st.sampled_from([False, False, True]), wrongly=rarely
+    )
     def declare(self, at: int, name: str, auto_delete: bool, exclusive: bool, wrongly: bool) -> None:
         owner = at if exclusive else None
         store = self.stores.get(name)

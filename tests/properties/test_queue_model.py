@@ -43,12 +43,12 @@ class Naive:
     """Ready and unacknowledged messages."""
 
     ready: list[Place] = field(default_factory=list)
-    unacked: list[tuple[Place, Entry, "Listener | None"]] = field(default_factory=list)
+    unacked: list[tuple[Place, Entry, Listener | None]] = field(default_factory=list)
 
     def first(self) -> Place | None:
         return min(self.ready, key=lambda place: place.seq, default=None)
 
-    def outstanding(self, chosen: "list[Listener]") -> list[int]:
+    def outstanding(self, chosen: list[Listener]) -> list[int]:
         """The sizes of what these consumers have."""
         return [place.message.body_size for place, _, who in self.unacked if who in chosen]
 
@@ -56,7 +56,7 @@ class Naive:
 class Listener(Consumer):
     """A consumer that checks each delivery against the naive queue."""
 
-    def __init__(self, machine: "QueueMachine", tag: str, no_ack: bool, limits: tuple[int, int], priority: int) -> None:
+    def __init__(self, machine: QueueMachine, tag: str, no_ack: bool, limits: tuple[int, int], priority: int) -> None:
         Consumer.__init__(self, tag, no_ack, False, Window(*limits), machine.shared, None, priority)
         self.machine = machine
 
@@ -115,7 +115,7 @@ class QueueMachine(RuleBasedStateMachine):
             return not self.shared.count_limit or len(shared) < self.shared.count_limit
         return room(self.naive.outstanding([listener]), size, listener.window) and room(shared, size, self.shared)
 
-    def finish(self, *freed: "Listener | None") -> None:
+    def finish(self, *freed: Listener | None) -> None:
         """Do what the protocol does after a command: resume those who have settled something and, if they share a limited
         window, the others too; nobody else. Then do what a spent budget left undone."""
         chosen = self.listeners if self.shared.limited() and freed else freed

@@ -86,7 +86,7 @@ class Client:
             frames += self.frame(FRAME_BODY, body[at : at + piece], channel)
         return frames
 
-    def message(  # noqa: PLR0913
+    def message(
         self,
         routing_key: str,
         body: bytes = b"",

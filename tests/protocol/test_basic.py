@@ -189,7 +189,9 @@ def test_consumers_of_higher_priority_come_first(client: Client) -> None:
     assert [m.consumer_tag for m in heard if isinstance(m, BasicDeliver)] == list("bbaacc")
 
 
-@pytest.mark.parametrize(("value", "kind"), [("1", "longstr"), (True, "bool"), (1.0, "double"), (None, "void"), (Timestamp(5), "timestamp")])
+@pytest.mark.parametrize(
+    ("value", "kind"), [("1", "longstr"), (True, "bool"), (1.0, "double"), (None, "void"), (Timestamp(5), "timestamp")]
+)
 def test_priority_must_be_an_integer(client: Client, value: str | bool | float | None, kind: str) -> None:
     client.say(QueueDeclare("q"))
     text = f"PRECONDITION_FAILED - invalid arg 'x-priority' for queue 'q' in vhost '/': \"expected integer, got {kind}\""
@@ -292,7 +294,9 @@ def test_prefetch_does_not_bound_consumers_without_acknowledgement(client: Clien
 
 
 def test_global_prefetch_is_shared_by_the_consumers_of_a_channel(client: Client) -> None:
-    client.say(QueueDeclare("a"), QueueDeclare("b"), BasicConsume("a", "a", no_wait=True), BasicConsume("b", "b", no_wait=True))
+    client.say(
+        QueueDeclare("a"), QueueDeclare("b"), BasicConsume("a", "a", no_wait=True), BasicConsume("b", "b", no_wait=True)
+    )
     assert client.say(BasicQos(prefetch_count=3, global_=True)) == [BasicQosOk()]
     assert len(bodies(client.publish("a", b"1", b"2"))) == 2
     assert len(bodies(client.publish("b", b"3", b"4"))) == 1
@@ -508,7 +512,9 @@ def test_acknowledgement_is_checked_when_it_is_made(client: Client) -> None:
 
 
 def test_open_transaction_ends_with_its_channel(client: Client) -> None:
-    client.say(QueueDeclare("q"), client.message("q", b"1"), TxSelect(), BasicGet("q"), BasicAck(1), client.message("q", b"2"))
+    client.say(
+        QueueDeclare("q"), client.message("q", b"1"), TxSelect(), BasicGet("q"), BasicAck(1), client.message("q", b"2")
+    )
     assert client.say(ChannelClose()) == [ChannelCloseOk()]
     assert counts(client) == (1, 0)
 

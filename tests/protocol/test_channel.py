@@ -355,7 +355,11 @@ NO_BODY = "UNEXPECTED_FRAME - expected content body, got non content body frame 
         ([(1, b"\x00\x14\x00\x0a\x00")], 505, NO_HEADER),
         ([(3, b"ab")], 505, NO_HEADER),
         ([(2, b"\x00\x3c\x00\x01" + HEADER[4:])], 505, NO_HEADER),
-        ([(2, b"\x00\x0a" + HEADER[2:])], 505, "UNEXPECTED_FRAME - expected content header for class 60, got one for class 10 instead"),
+        (
+            [(2, b"\x00\x0a" + HEADER[2:])],
+            505,
+            "UNEXPECTED_FRAME - expected content header for class 60, got one for class 10 instead",
+        ),
         ([(2, HEADER), (2, HEADER)], 505, NO_BODY),
         ([(2, HEADER), (1, b"\x00\x14\x00\x0a\x00")], 505, NO_BODY),
         ([(2, HEADER), (3, b"abc")], 501, "FRAME_ERROR - content body frame exceeds remaining content size"),

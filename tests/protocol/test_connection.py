@@ -149,7 +149,9 @@ def test_unknown_method_is_invalid(client: Client) -> None:
 # Channel 0
 
 
-@pytest.mark.parametrize("method", [ConnectionStartOk(), ChannelOpen(), ConnectionBlocked(), BasicGet("q")], ids=lambda m: m.NAME)
+@pytest.mark.parametrize(
+    "method", [ConnectionStartOk(), ChannelOpen(), ConnectionBlocked(), BasicGet("q")], ids=lambda m: m.NAME
+)
 def test_methods_that_do_not_belong_on_channel_0(client: Client, method: ChannelOpen) -> None:
     close = refused(client, client.method(method, 0))
     text = "CHANNEL_ERROR - unexpected method in connection state running"
@@ -230,9 +232,10 @@ def test_only_closing_is_heard_while_the_broker_closes(client: Client) -> None:
     assert client.say(client.message("q", b"x")) == []
     assert client.say(client.frame(8, b"", 0), client.frame(1, b"\x00", 0), client.frame(1, b"\x00\x00\x00\x00", 0)) == []
     assert client.say(ConnectionClose(200, "crossed"), channel=0) == [ConnectionCloseOk()]
-    assert not client.connection.ended
+    ended = [client.connection.ended]
     assert client.say(ConnectionCloseOk(), channel=0) == []
-    assert client.connection.ended
+    ended.append(client.connection.ended)
+    assert ended == [False, True]
     assert client.connection.session.vhost.queues == {}
 
 

@@ -7,7 +7,14 @@ from leveret.wire.spec import METHODS
 
 # Handled where frames are walked, as they come often or in certain states only.
 BY_THE_CHANNEL = {"basic.publish", "basic.ack", "basic.nack", "basic.reject", "channel.close-ok"}
-BY_THE_BROKER = {"basic.return", "basic.deliver", "basic.get-ok", "basic.get-empty", "channel.flow-ok", "basic.credit-drained"}
+BY_THE_BROKER = {
+    "basic.return",
+    "basic.deliver",
+    "basic.get-ok",
+    "basic.get-empty",
+    "channel.flow-ok",
+    "basic.credit-drained",
+}
 
 
 def test_handlers_are_found_by_name() -> None:

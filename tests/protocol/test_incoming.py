@@ -17,7 +17,8 @@ def test_message_is_whole_when_its_body_is() -> None:
     assert not incoming.whole()
     incoming.add(b"cde")
     assert incoming.whole()
-    assert (incoming.method, incoming.header, bytes(incoming.body)) == (b"method", b"header", b"abcde")
+    parts: list[object] = [incoming.method, incoming.header, bytes(incoming.body)]
+    assert parts == [b"method", b"header", b"abcde"]
 
 
 def test_empty_message_is_whole_at_once() -> None:

@@ -46,10 +46,20 @@ def test_next_frame_waits_until_all_have_it(client: Client) -> None:
     for number in range(3000):
         vhost.bind("amq.fanout", vhost.declare_queue(f"q{number}"), "", {})
     client.say(ConfirmSelect())
-    client.connection.receive(
-        client.message("", b"x", "amq.fanout") + client.method(QueueDeclare("q2999", passive=True)), 0
-    )
+    client.connection.receive(client.message("", b"x", "amq.fanout") + client.method(QueueDeclare("q2999", passive=True)), 0)
     assert client.connection.busy
     client.finish()
     assert client.heard() == [QueueDeclareOk("q2999", 1, 0), BasicAck(1)]
     assert {queue.ready_count for queue in vhost.queues.values()} == {1}
+
+
+def test_confirm_waits_until_all_have_it(client: Client) -> None:
+    vhost = client.connection.session.vhost
+    for number in range(3000):
+        vhost.bind("amq.fanout", vhost.declare_queue(f"q{number}"), "", {})
+    client.say(ConfirmSelect())
+    client.connection.receive(client.message("", b"x", "amq.fanout"), 0)
+    assert client.connection.busy
+    assert client.heard() == []
+    client.finish()
+    assert client.heard() == [BasicAck(1)]

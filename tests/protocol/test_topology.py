@@ -115,7 +115,11 @@ def test_existing_amq_exchange_may_be_declared(client: Client) -> None:
         (ExchangeDeclare("", passive=True), 403, DEFAULT),
         (ExchangeDeclare("\r\n", passive=True), 403, DEFAULT),
         (ExchangeDelete(""), 403, DEFAULT),
-        (ExchangeDelete("amq.direct"), 403, "ACCESS_REFUSED - deletion of system exchange 'amq.direct' in vhost '/' not allowed"),
+        (
+            ExchangeDelete("amq.direct"),
+            403,
+            "ACCESS_REFUSED - deletion of system exchange 'amq.direct' in vhost '/' not allowed",
+        ),
         (ExchangeDelete("amq.x"), 403, "ACCESS_REFUSED - deletion of system exchange 'amq.x' in vhost '/' not allowed"),
         (ExchangeDeclare("x", passive=True), 404, NO_EXCHANGE),
         (ExchangeDeclare("amq.x", "direct"), 403, "ACCESS_REFUSED - exchange name 'amq.x' contains reserved prefix 'amq.*'"),
@@ -164,7 +168,9 @@ def test_exchange_that_differs_is_refused(client: Client, again: Method, differe
 
 def test_alternate_exchange_must_stay_the_same(client: Client) -> None:
     client.say(ExchangeDeclare("x", "direct", arguments={"alternate-exchange": "y"}))
-    assert client.say(ExchangeDeclare("x", "direct", arguments={"alternate-exchange": "y", "more": 1})) == [ExchangeDeclareOk()]
+    assert client.say(ExchangeDeclare("x", "direct", arguments={"alternate-exchange": "y", "more": 1})) == [
+        ExchangeDeclareOk()
+    ]
     start = "PRECONDITION_FAILED - inequivalent arg 'alternate-exchange' for exchange 'x' in vhost '/': "
     other = ExchangeDeclare("x", "direct", arguments={"alternate-exchange": "z"})
     refused(client, other, 406, start + "received 'z' but current is 'y'")
@@ -210,7 +216,9 @@ def test_binding_of_exchanges_is_refused(client: Client, method: Method, code: i
     refused(client, method, code, text)
 
 
-@pytest.mark.parametrize("method", [ExchangeUnbind("x", "amq.direct"), ExchangeUnbind("amq.direct", "x"), ExchangeUnbind("x", "y")])
+@pytest.mark.parametrize(
+    "method", [ExchangeUnbind("x", "amq.direct"), ExchangeUnbind("amq.direct", "x"), ExchangeUnbind("x", "y")]
+)
 def test_unbinding_what_is_not_there_is_fine(client: Client, method: Method) -> None:
     assert client.say(method) == [ExchangeUnbindOk()]
 
@@ -245,13 +253,16 @@ def test_queue_is_named_by_the_broker(client: Client) -> None:
 
 def test_queue_without_waiting(client: Client) -> None:
     client.say(ExchangeDeclare("x", "direct"))
-    assert client.say(
-        QueueDeclare("q", no_wait=True),
-        QueueDeclare("q", passive=True, no_wait=True),
-        QueueBind("q", "x", no_wait=True),
-        client.message("", b"", "x"),
-        QueuePurge("q", no_wait=True),
-    ) == []
+    assert (
+        client.say(
+            QueueDeclare("q", no_wait=True),
+            QueueDeclare("q", passive=True, no_wait=True),
+            QueueBind("q", "x", no_wait=True),
+            client.message("", b"", "x"),
+            QueuePurge("q", no_wait=True),
+        )
+        == []
+    )
     assert client.connection.session.vhost.queues["q"].ready_count == 0
     assert client.say(QueueDelete("q", no_wait=True)) == []
     assert queues(client) == []

@@ -40,8 +40,7 @@ def test_frame_is_found(name: str, wire: bytes, frame: Found) -> None:
 
 @pytest.mark.parametrize(("name", "wire", "frame"), FRAMES, ids=NAMES)
 def test_frame_may_arrive_byte_by_byte(name: str, wire: bytes, frame: Found) -> None:
-    reader = FrameReader(4096)
-    found = []
+    reader, found = FrameReader(4096), list[Found]()
     for octet in wire:
         assert found == []
         reader.feed(bytes([octet]))
@@ -98,11 +97,11 @@ def test_frames_may_be_read_out_of_a_buffer_that_others_use_too(piece: int) -> N
     wire = b"".join(data for _, data, _ in FRAMES)
     found: list[list[Found]] = [[], []]
     for at in range(0, len(wire), piece):
-        for reader, frames in zip(readers, found, strict=True):
+        for reader, mine in zip(readers, found, strict=True):
             arrived = reader.rest + wire[at : at + piece]
             buffer[: len(arrived)] = arrived
             reader.read_from(buffer, len(arrived))
-            frames += read(reader)
+            mine.extend(read(reader))
             buffer[:] = b"\xff" * len(buffer)
     assert found == [[frame for _, _, frame in FRAMES]] * 2
 

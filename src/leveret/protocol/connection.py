@@ -143,7 +143,8 @@ class Connection:
     def take_output(self, now: int) -> list[bytearray | memoryview]:
         """Everything to be sent, confirms included; the caller's from now on."""
         confirming = self.session.confirming
-        if confirming:
+        # A message that is still on its way to its queues is not confirmed.
+        if confirming and self.session.pending is None:
             self.session.confirming = []
             for channel in confirming:
                 if channel.confirms is not None:
@@ -232,6 +233,8 @@ class Connection:
             except AMQPError as error:
                 self._fail(error)
         self.reader.keep_rest()
+        if self.session.confirming:
+            self.output.wake()
         work.drain()
 
     def _walk(self) -> None:

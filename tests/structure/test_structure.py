@@ -1,0 +1,299 @@
+"""The structure of the source: layers, sizes, each .pxd with its .py, and the names ARCHITECTURE.md speaks of.
+
+Each check is a function over a tree, and is itself tried on a small tree with a planted fault: one that looks at nothing
+finds nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "leveret"
+
+# layer -> what it may import of ours; a module can be named where not all of its layer is open
+ALLOWED = {
+    "errors": set[str](),
+    "terms": set[str](),
+    "wire": {"errors", "terms"},
+    "broker": {"errors", "terms", "wire.values"},
+    "protocol": {"errors", "terms", "wire", "broker"},
+    "server": {"errors", "terms", "wire", "broker", "protocol"},
+    "cli": {"errors", "terms", "wire", "broker", "protocol", "server"},
+}
+NO_IO = {"errors", "terms", "wire", "broker", "protocol"}
+IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}
+LINES_MAX = 800
+GENERATED = {"wire/spec.py"}
+
+
+def modules(root: Path) -> list[Path]:
+    return sorted(root.rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules a file imports, `from a import b` as a.b too, as b may be a module."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def layer_faults(root: Path) -> Iterator[str]:
+    for path in modules(root):
+        layer = path.relative_to(root).with_suffix("").parts[0]
+        for name in imports(path) if layer in ALLOWED else ():
+            top, *rest = name.split(".")
+            if top in IO_MODULES and layer in NO_IO:
+                yield f"{layer} must stay free of {top} ({path.name})"
+            if top == root.name and rest and rest[0] in ALLOWED and not allowed(layer, rest):
+                yield f"{layer} must not import {name} ({path.name})"
+
+
+def allowed(layer: str, rest: list[str]) -> bool:
+    return rest[0] == layer or rest[0] in ALLOWED[layer] or ".".join(rest[:2]) in ALLOWED[layer]
+
+
+def size_faults(root: Path) -> Iterator[str]:
+    for path in modules(root):
+        count = len(path.read_text().splitlines())
+        if count > LINES_MAX and str(path.relative_to(root)) not in GENERATED:
+            yield f"{path.name} has {count} lines"
+
+
+def call_faults(root: Path) -> Iterator[str]:
+    for path in modules(root):
+        if any(name.split(".")[0] == "cython" for name in imports(path)):
+            yield f"{path.name} imports cython: types belong in its .pxd"
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+                yield f"{path.name} prints"
+
+
+def declared(pxd: Path) -> Iterator[tuple[str, str]]:
+    """Class ("" outside of any) and name of every class, function, method and attribute a .pxd declares."""
+    owner = ""
+    for line in pxd.read_text().splitlines():
+        if found := re.match(r"(?:cdef|cpdef) class (\w+)", line):
+            owner = found[1]
+            yield "", owner
+        elif found := re.match(r"(\s*)c(?:p?)def\s(?!class)[^(]*?(\w+)\(", line):
+            yield (owner if found[1] else ""), found[2]
+        elif found := re.match(r"(\s*)cdef\s(?:public\s)?[\w ]+?\s?\b(\w+(?:, *\w+)*)$", line.split("#")[0].rstrip()):
+            for name in found[2].split(","):
+                yield (owner if found[1] else ""), name.strip()
+
+
+def defined(path: Path) -> set[tuple[str, str]]:
+    """The same of a .py; an attribute is what is in __slots__ or is annotated or assigned to self."""
+    found = set[tuple[str, str]]()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            found.add(("", node.name))
+            found |= {(node.name, name) for name in members(node)}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(("", node.name))
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {("", alias.asname or alias.name) for alias in node.names}
+        else:
+            found |= {("", name.id) for name in ast.walk(node) if isinstance(name, ast.Name)}
+    return found
+
+
+def members(node: ast.ClassDef) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield part.name
+        elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+            yield part.target.id
+        elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self":
+            yield part.attr
+        elif isinstance(part, ast.Assign) and any(isinstance(t, ast.Name) for t in part.targets):
+            yield from (target.id for target in part.targets if isinstance(target, ast.Name))
+            if any(isinstance(t, ast.Name) and t.id == "__slots__" for t in part.targets):
+                yield from (
+                    c.value for c in ast.walk(part.value) if isinstance(c, ast.Constant) and isinstance(c.value, str)
+                )
+
+
+def pairing_faults(root: Path) -> Iterator[str]:
+    for pxd in sorted(root.rglob("*.pxd")):
+        path = pxd.with_suffix(".py")
+        if not path.exists():
+            yield f"{pxd.name} has no .py beside it"
+            continue
+        known = defined(path)
+        for owner, name in declared(pxd):
+            if (owner, name) not in known:
+                yield f"{pxd.name} declares {owner}{'.' if owner else ''}{name}, which {path.name} has not"
+
+
+def spoken_of(text: str) -> Iterator[str]:
+    """What stands in backticks, code blocks left out."""
+    without_blocks = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    yield from re.findall(r"`([^`\n]+)`", without_blocks)
+
+
+def name_faults(text: str, root: Path, repository: Path) -> Iterator[str]:
+    classes: dict[str, set[str]] = {}
+    functions: dict[str, set[str]] = {}
+    for path in modules(root):
+        for owner, name in defined(path):
+            functions.setdefault(path.stem, set()).add(name)
+            if owner:
+                classes.setdefault(owner, set()).add(name)
+            elif name[:1].isupper():
+                classes.setdefault(name, set())
+    methods = protocol_methods(root)
+    for name in spoken_of(text):
+        if re.fullmatch(r"[\w-]+(/[\w.-]*)+|[\w-]+\.(py|pxd|toml|md)", name):
+            if not any((folder / name).exists() for folder in (repository, root, root.parent)):
+                yield f"no file {name}"
+        elif found := re.fullmatch(r"([A-Z]\w+)(?:\.(\w+))?", name):
+            if found[1] not in classes or (found[2] and found[2] not in classes[found[1]]):
+                yield f"no class or member {name}"
+        elif (found := re.fullmatch(r"(\w+)\.(\w+)", name)) and found[1] in functions and name not in methods:
+            if found[2] not in functions[found[1]]:
+                yield f"no {name}"
+        elif re.fullmatch(r"[a-z]+_[a-z_]+", name) and not any(name in known for known in functions.values()):
+            yield f"nothing is called {name}"
+
+
+def protocol_methods(root: Path) -> set[str]:
+    """basic.publish and the like, which only look like a module's names."""
+    spec = root / "wire" / "spec.py"
+    return set(re.findall(r'NAME: ClassVar\[str\] = "([\w.-]+)"', spec.read_text())) if spec.exists() else set()
+
+
+# The source
+
+
+def test_layers_import_only_downwards() -> None:
+    assert list(layer_faults(SOURCE)) == []
+
+
+def test_every_layer_is_known() -> None:
+    found = {path.relative_to(SOURCE).with_suffix("").parts[0] for path in modules(SOURCE)}
+    assert found - {"__init__", "__main__"} == set(ALLOWED)
+
+
+def test_modules_are_small() -> None:
+    assert list(size_faults(SOURCE)) == []
+
+
+def test_source_neither_prints_nor_imports_cython() -> None:
+    assert list(call_faults(SOURCE)) == []
+
+
+def test_every_pxd_declares_what_its_module_has() -> None:
+    assert list(pairing_faults(SOURCE)) == []
+
+
+def test_architecture_speaks_of_what_there_is() -> None:
+    assert list(name_faults((ROOT / "ARCHITECTURE.md").read_text(), SOURCE, ROOT)) == []
+
+
+# The checks
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small sound tree."""
+    root = tmp_path / "leveret"
+    for name, text in {
+        "errors.py": "class Fault(Exception):\n    pass\n",
+        "wire/values.py": "from leveret.errors import Fault\n",
+        "wire/frames.py": "class Reader:\n    __slots__ = ('at', '_rest')\n    def next(self):\n        return True\n",
+        "wire/frames.pxd": "cdef class Reader:\n    cdef public int at\n    cdef bytes _rest\n    cpdef bint next(self)\n",
+        "broker/queue.py": "from leveret.wire.values import Fault\nLIMIT = 5\ndef new_queue() -> int:\n    return LIMIT\n",
+        "broker/queue.pxd": "cdef int LIMIT\ncpdef int new_queue()\n",
+        "server/node.py": "import asyncio\nfrom leveret.broker.queue import new_queue\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_sound_tree_has_no_faults(tree: Path) -> None:
+    for faults in (layer_faults, size_faults, call_faults, pairing_faults):
+        assert list(faults(tree)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("wire/a.py", "from leveret.broker import queue\n", "wire must not import leveret.broker.queue (a.py)"),
+        (
+            "broker/a.py",
+            "from leveret.wire.frames import Reader\n",
+            "broker must not import leveret.wire.frames.Reader (a.py)",
+        ),
+        ("broker/a.py", "import leveret.protocol\n", "broker must not import leveret.protocol (a.py)"),
+        ("protocol/a.py", "from leveret.server.node import x\n", "protocol must not import leveret.server.node.x (a.py)"),
+        ("broker/a.py", "import time\n", "broker must stay free of time (a.py)"),
+        ("protocol/a.py", "def f():\n    import asyncio.events\n", "protocol must stay free of asyncio (a.py)"),
+        ("wire/a.py", "from socket import socket\n", "wire must stay free of socket (a.py)"),
+    ],
+)
+def test_import_upwards_is_found(tree: Path, name: str, text: str, fault: str) -> None:
+    (tree / name).parent.mkdir(exist_ok=True)
+    (tree / name).write_text(text)
+    assert list(layer_faults(tree)) == [fault]
+
+
+def test_long_module_is_found(tree: Path) -> None:
+    (tree / "broker/long.py").write_text("x = 1\n" * 801)
+    (tree / "wire/spec.py").write_text("x = 1\n" * 2000)
+    assert list(size_faults(tree)) == ["long.py has 801 lines"]
+
+
+def test_print_and_cython_are_found(tree: Path) -> None:
+    (tree / "broker/a.py").write_text("import cython\nprint('x')\n")
+    assert list(call_faults(tree)) == ["a.py imports cython: types belong in its .pxd", "a.py prints"]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("    cdef public int missing\n", "frames.pxd declares Reader.missing, which frames.py has not"),
+        ("    cdef list _missing\n", "frames.pxd declares Reader._missing, which frames.py has not"),
+        ("    cpdef missing(self, int x)\n", "frames.pxd declares Reader.missing, which frames.py has not"),
+        ("    cdef bint _missing(self) except -1\n", "frames.pxd declares Reader._missing, which frames.py has not"),
+        ("cdef class Missing:\n", "frames.pxd declares Missing, which frames.py has not"),
+        ("cpdef long missing(bytes x) except -1\n", "frames.pxd declares missing, which frames.py has not"),
+        ("cdef int MISSING\n", "frames.pxd declares MISSING, which frames.py has not"),
+    ],
+)
+def test_declaration_without_its_like_is_found(tree: Path, line: str, fault: str) -> None:
+    with (tree / "wire/frames.pxd").open("a") as pxd:
+        pxd.write(line)
+    assert list(pairing_faults(tree)) == [fault]
+
+
+def test_pxd_without_a_module_is_found(tree: Path) -> None:
+    (tree / "wire/alone.pxd").write_text("")
+    assert list(pairing_faults(tree)) == ["alone.pxd has no .py beside it"]
+
+
+@pytest.mark.parametrize(
+    "name", ["wire/frames.py", "broker/", "Reader", "Reader.next", "Reader.at", "queue.new_queue", "new_queue"]
+)
+def test_name_that_is_there_is_no_fault(tree: Path, name: str) -> None:
+    assert list(name_faults(f"See `{name}`.", tree, tree)) == []
+
+
+@pytest.mark.parametrize("name", ["wire/gone.py", "gone/", "Gone", "Reader.gone", "queue.gone", "new_gone"])
+def test_name_that_is_not_there_is_found(tree: Path, name: str) -> None:
+    assert len(list(name_faults(f"See `{name}`.", tree, tree))) == 1
+
+
+def test_code_blocks_and_other_words_are_left_alone(tree: Path) -> None:
+    assert list(name_faults("```\n`Gone.gone`\n```\nand `p = data`, `p[a:b]`, `x-match`, `basic.publish`", tree, tree)) == []
