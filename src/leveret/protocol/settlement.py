@@ -61,7 +61,7 @@ class Requeue(Task):
         end = min(len(self._entries), self._at + PIECE)
         waiting: list[Consumer] = []
         for queue, entries in _by_queue(self._entries[self._at : end]).items():
-            waiting += dict.fromkeys(entry.consumer for entry in entries if entry.consumer is not None)
+            waiting += dict.fromkeys([entry.consumer for entry in entries if entry.consumer is not None])
             queue.requeue(entries)
             queue.dispatch()
         self._at = end
