@@ -25,6 +25,7 @@ cdef class Consumer:
     cdef public dict arguments
     cdef public object queue
     cpdef bint can_take(self, Py_ssize_t size)
+    cpdef bint hurrying(self, long long now)
     cpdef deliver(self, Entry entry)
     cpdef cancelled(self)
 

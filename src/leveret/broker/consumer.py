@@ -100,6 +100,10 @@ class Consumer:
             return self.shared.counts()
         return self.window.fits(size) and self.shared.fits(size)
 
+    def hurrying(self, now: int) -> bool:
+        """Whether its client is reading, and has not yet read all that was sent."""
+        return False
+
     def deliver(self, entry: "Entry") -> None:
         """Send this entry to the client. Must not call the queue."""
         raise NotImplementedError

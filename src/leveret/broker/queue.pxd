@@ -4,6 +4,7 @@ from leveret.broker.message cimport Entry, Message, new_entry
 from leveret.broker.work cimport Task, Work
 
 cdef int DISCARD_PIECE
+cdef long FLOOD_BYTES
 
 cdef class Dispatch(Task):
     cdef public Queue queue

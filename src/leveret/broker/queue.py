@@ -23,6 +23,10 @@ from leveret.wire.values import Table
 
 DISCARD_PIECE = 4096
 
+# From here on a publisher waits a moment for consumers that are busy reading.
+FLOOD_BYTES = 4 << 20
+HURRYING_LOOKS = 8
+
 
 class Dispatch(Task):
     """Goes on with a queue's deliveries that a spent budget interrupted."""
@@ -132,6 +136,8 @@ class Queue:
         self._append(entry)
         self.ready_count += 1
         self.ready_bytes += message.body_size
+        if self.ready_bytes > FLOOD_BYTES:
+            self.work.flooded = self
         return True
 
     def take(self, no_ack: bool) -> Entry | None:
@@ -236,6 +242,10 @@ class Queue:
                 return
             self._remove_first(entry)
             self._hand_over(entry, consumer)
+
+    def hurrying(self, now: int) -> bool:
+        """Whether a consumer is taking messages as fast as its client can read."""
+        return any(consumer.hurrying(now) for consumer in self.rotation.everyone[:HURRYING_LOOKS])
 
     @property
     def consumer_count(self) -> int:

@@ -11,6 +11,7 @@ Knows nothing of queues, sockets or clocks.
 """
 
 import logging
+from typing import Any
 
 PASS_BUDGET = 2000
 FORGET_FROM = 64
@@ -29,12 +30,13 @@ class Task:
 
 
 class Work:
-    """One broker's budget and task list."""
+    """One broker's budget and task list; `flooded` is a queue that this pass has made, or kept, very full."""
 
-    __slots__ = ("_head", "_tasks", "left")
+    __slots__ = ("_head", "_tasks", "flooded", "left")
 
     def __init__(self) -> None:
         self.left = PASS_BUDGET
+        self.flooded: Any = None
         self._tasks: list[Task] = []
         self._head = 0
 
@@ -47,6 +49,7 @@ class Work:
     def begin(self) -> None:
         """Start a pass with a full budget."""
         self.left = PASS_BUDGET
+        self.flooded = None
 
     def drain(self) -> bool:
         """Run tasks until none is left or the budget is spent; True if none is left."""

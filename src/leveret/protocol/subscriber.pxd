@@ -13,6 +13,7 @@ cdef class Subscriber(Consumer):
     cdef bytes _frame
     cdef Py_ssize_t _tag_end
     cpdef bint can_take(self, Py_ssize_t size)
+    cpdef bint hurrying(self, long long now)
     @cython.locals(message=Message, tag=Py_ssize_t, output=Output)
     cpdef deliver(self, Entry entry)
     cpdef cancelled(self)

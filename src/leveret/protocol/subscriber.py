@@ -49,6 +49,9 @@ class Subscriber(Consumer):
             return False
         return Consumer.can_take(self, size)
 
+    def hurrying(self, now: int) -> bool:
+        return self._output.hurrying(now)
+
     def deliver(self, entry: Entry) -> None:
         message = entry.message
         if message.origin is not self._origin:

@@ -13,6 +13,8 @@ from leveret.server.memory import Heap
 if TYPE_CHECKING:
     from leveret.server.transport import Transport
 
+HOLD_S = 0.002
+
 
 class Outbox:
     """The connections to write, the connections to go on with, and the broker's work list."""
@@ -23,6 +25,7 @@ class Outbox:
         self._heap = heap
         self._woken: list[Transport] = []
         self._busy: list[Transport] = []
+        self._held: list[Transport] = []
         self._scheduled = False
 
     def wake(self, transport: "Transport") -> None:
@@ -34,6 +37,17 @@ class Outbox:
         """This connection's pass was interrupted."""
         self._busy.append(transport)
         self.schedule()
+
+    def hold(self, transport: "Transport") -> None:
+        """This connection waits until some client has read, but not long."""
+        self._held.append(transport)
+        self._loop.call_later(HOLD_S, self.let_go)
+
+    def let_go(self) -> None:
+        """Let those go on that were held."""
+        held, self._held = self._held, []
+        for transport in held:
+            transport.let_go()
 
     def schedule(self) -> None:
         """Have a turn ended soon."""

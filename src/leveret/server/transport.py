@@ -9,6 +9,7 @@ import logging
 from typing import Any, cast
 
 from leveret.broker.broker import Broker
+from leveret.broker.queue import Queue
 from leveret.protocol.connection import NEVER, Connection
 from leveret.server.clock import now_ms
 from leveret.server.inbox import Inbox
@@ -22,7 +23,7 @@ UNREAD_MAX = 8 << 20
 LINGER_S = 10.0
 
 # Why a client is not heard: its pass was interrupted; it does not read; both, so that its pass waits for that.
-BUSY, UNREAD, STALLED = 1, 2, 4
+BUSY, UNREAD, STALLED, FLOW = 1, 2, 4, 8
 
 log = logging.getLogger("leveret.connection")
 
@@ -94,6 +95,7 @@ class Transport(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         if self.connection is not None:
             self.connection.output.blocked = True
+            self.connection.output.blocked_at = now_ms()
 
     def resume_writing(self) -> None:
         connection = self.connection
@@ -181,6 +183,8 @@ class Transport(asyncio.BufferedProtocol):
         if connection.busy:
             self._pause(BUSY)
             self._outbox.again(self)
+        if self._broker.work.flooded is not None:
+            self._wait_for_readers(self._broker.work.flooded)
         if self._broker.work:
             self._outbox.schedule()
         if connection.ended:
@@ -188,7 +192,20 @@ class Transport(asyncio.BufferedProtocol):
         if connection.tick_at != self._tick_at:
             self._set_timer(connection)
 
+    def _wait_for_readers(self, queue: Queue) -> None:
+        """Give the consumers of a queue that this client fills a moment to read: what piles up is slower to handle."""
+        self._broker.work.flooded = None
+        if not self._paused and queue.hurrying(now_ms()):
+            self._pause(FLOW)
+            self._outbox.hold(self)
+
+    def let_go(self) -> None:
+        """Go on reading after such a moment."""
+        if self.connection is not None:
+            self._resume(FLOW)
+
     def _drained(self, connection: Connection) -> None:
+        self._outbox.let_go()
         try:
             connection.drained(now_ms())
         except Exception:

@@ -11,12 +11,14 @@ cdef class Output:
     cdef public bytearray buffer
     cdef public Py_ssize_t frame_max
     cdef public bint blocked
+    cdef public long long blocked_at
     cdef object _wake
     cdef bint _awake
     cdef list _pieces
     cdef Py_ssize_t _pieces_size
     cpdef Py_ssize_t size(self)
     cpdef bint full(self)
+    cpdef bint hurrying(self, long long now)
     cpdef wake(self)
     @cython.locals(pieces=list)
     cpdef list take(self)

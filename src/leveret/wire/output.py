@@ -17,19 +17,23 @@ COPIED_BODY_MAX = FRAME_MIN_SIZE - FRAME_OVERHEAD
 # Beyond this no more messages are given to the client until it has read some.
 FULL_SIZE = 1 << 20
 
+# A client whose socket has taken nothing for so long is not waited for.
+STALLED_MS = 20
+
 
 class Output:
     """Bytes on their way out.
 
-    `blocked` is set while the socket takes no more; `frame_max` is the negotiated one.
+    `blocked` is set while the socket takes no more, since `blocked_at` (ms); `frame_max` is the negotiated one.
     """
 
-    __slots__ = ("_awake", "_pieces", "_pieces_size", "_wake", "blocked", "buffer", "frame_max")
+    __slots__ = ("_awake", "_pieces", "_pieces_size", "_wake", "blocked", "blocked_at", "buffer", "frame_max")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.buffer = bytearray()
         self.frame_max = FRAME_MIN_SIZE
         self.blocked = False
+        self.blocked_at = 0
         self._wake = wake
         self._awake = False
         self._pieces: list[bytearray | memoryview] = []
@@ -42,6 +46,10 @@ class Output:
     def full(self) -> bool:
         """Whether the client has enough to read for now."""
         return self.blocked or len(self.buffer) + self._pieces_size > FULL_SIZE
+
+    def hurrying(self, now: int) -> bool:
+        """Whether the client is reading, and has not yet read all; one that has not read for a while is not hurrying."""
+        return self.full() and (not self.blocked or now - self.blocked_at < STALLED_MS)
 
     def wake(self) -> None:
         """Say, once until the next `take`, that there is something to send."""
