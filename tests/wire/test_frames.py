@@ -78,7 +78,7 @@ def test_frames_may_be_skipped() -> None:
     reader = FrameReader(4096)
     reader.feed(HEARTBEAT * 2 + FRAMES[2][1])
     assert reader.next()
-    reader.skip_to(16)
+    reader.at = 16
     assert read(reader) == [FRAMES[2][2]]
 
 

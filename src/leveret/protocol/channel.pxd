@@ -49,10 +49,9 @@ cdef class Channel:
     cdef Py_ssize_t _turn
     cdef Py_ssize_t _body_max
 
-    @cython.locals(kind=int)
+    @cython.locals(kind=int, p=Octets, start=Py_ssize_t, index="unsigned long")
     cpdef on_frame(self, FrameReader reader)
-    @cython.locals(p=Octets, start=Py_ssize_t, index="unsigned long")
-    cdef _on_method(self, FrameReader reader)
+    cdef _on_other_frame(self, int kind, FrameReader reader)
     cdef _on_cold_method(self, object method)
     cdef _on_method_otherwise(self, unsigned long index, FrameReader reader)
     cdef _on_odd_frame(self, FrameReader reader)

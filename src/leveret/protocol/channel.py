@@ -142,18 +142,9 @@ class Channel:
     def on_frame(self, reader: FrameReader) -> None:
         """Handle the reader's current frame."""
         kind = reader.kind
-        if kind == FRAME_METHOD:
-            self._on_method(reader)
-        elif kind != FRAME_HEADER and kind != FRAME_BODY:  # noqa: PLR1714 - compiled, two comparisons of integers
-            self._on_odd_frame(reader)
-        elif self.state == CHANNEL_CLOSING:
+        if kind != FRAME_METHOD:
+            self._on_other_frame(kind, reader)
             return
-        elif kind == FRAME_HEADER:
-            self._on_header(reader)
-        else:
-            self._on_body(reader)
-
-    def _on_method(self, reader: FrameReader) -> None:
         p = reader.data
         start = reader.start
         if reader.stop - start < 4:
@@ -174,6 +165,16 @@ class Channel:
             self._on_basic_nack(index, reader)
         else:
             self._on_cold_method(decode_method(index, reader.payload(), 4, reader.stop - start))
+
+    def _on_other_frame(self, kind: int, reader: FrameReader) -> None:
+        if kind != FRAME_HEADER and kind != FRAME_BODY:  # noqa: PLR1714 - compiled, two comparisons of integers
+            self._on_odd_frame(reader)
+        elif self.state == CHANNEL_CLOSING:
+            return
+        elif kind == FRAME_HEADER:
+            self._on_header(reader)
+        else:
+            self._on_body(reader)
 
     def _on_cold_method(self, method: Method) -> None:
         handler = HANDLERS.get(method.INDEX)
@@ -236,18 +237,12 @@ class Channel:
             end += body_size + FRAME_OVERHEAD
         # Class 60, weight 0, and the upper half of the body's size 0.
         if (
-            header_size < HEADER_MIN_SIZE
+            p[at + 8] != BASIC_CLASS
+            or p[at + 7] | p[at + 9] | p[at + 10] | p[at + 11] | p[at + 12] | p[at + 13] | p[at + 14] != 0
+            or end > reader.size
+            or header_size < HEADER_MIN_SIZE
             or header_size > reader.frame_max
             or body_size > self._body_max
-            or end > reader.size
-            or p[at + 7] != 0
-            or p[at + 8] != BASIC_CLASS
-            or p[at + 9] != 0
-            or p[at + 10] != 0
-            or p[at + 11] != 0
-            or p[at + 12] != 0
-            or p[at + 13] != 0
-            or p[at + 14] != 0
             or p[header_end] != FRAME_END
         ):
             self._begin(method)
@@ -262,7 +257,7 @@ class Channel:
             ):
                 self._begin(method)
                 return
-        reader.skip_to(end)
+        reader.at = end
         self._publish(method, p[at:end], header_size, body_size, body_size)
 
     def _begin(self, method: bytes) -> None:

@@ -36,9 +36,11 @@ def check_properties(content: bytes, header_size: int) -> int:
     at = PROPERTIES_AT
     flags = p[FLAGS_AT] << 8 | p[FLAGS_AT + 1]
     found = flags
+    left = flags & 0xFFFC
     bit = 15
-    while bit > 1:
-        if flags >> bit & 1:
+    while left != 0:
+        if left >> bit & 1:
+            left ^= 1 << bit
             if at >= stop:
                 raise SyntaxFault("properties are cut short")
             if bit == 13:

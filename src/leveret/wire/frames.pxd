@@ -17,7 +17,6 @@ cdef class FrameReader:
     cpdef feed(self, bytes data)
     @cython.locals(p=Octets, at=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t)
     cpdef bint next(self) except -1
-    cpdef void skip_to(self, Py_ssize_t at)
     cpdef read_from(self, bytearray buffer, Py_ssize_t size)
     @cython.locals(p=Octets)
     cpdef keep_rest(self)

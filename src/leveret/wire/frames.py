@@ -25,8 +25,9 @@ COMPILED = not __file__.endswith(".py")
 class FrameReader:
     """Finds one frame after the other; the current one's payload lies in `data` from `start` to `stop`.
 
-    `size` octets of `data` count, those before `at` are done. Between two passes `data` is somebody else's, and what is
-    left over is in `rest`. `broken` is set when what follows can no longer be told apart into frames.
+    `size` octets of `data` count, those before `at` are done; who handles several frames at once moves it on. Between two
+    passes `data` is somebody else's, and what is left over is in `rest`. `broken` is set when what follows can no longer
+    be told apart into frames.
     """
 
     __slots__ = ("at", "broken", "channel", "data", "frame_max", "kind", "rest", "size", "start", "stop")
@@ -96,10 +97,6 @@ class FrameReader:
             raise FrameError(f"{self.describe()}: {{invalid_frame_end_marker,{p[stop]}}}")
         self.at = stop + 1
         return True
-
-    def skip_to(self, at: int) -> None:
-        """Go on at `at`: the frames before it were handled together with the current one."""
-        self.at = at
 
     def describe(self) -> str:
         """The current frame as RabbitMQ's error texts show it."""
