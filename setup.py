@@ -26,14 +26,19 @@ UNCOLLECTED_MODULES = ("leveret.broker.message",)
 
 
 class OptionalBuild(build_ext):
-    """Build what can be built; say so when the result is plain Python."""
+    """Compile all or nothing: a compiled module needs the others compiled. Say so when the result is plain Python."""
 
     def run(self) -> None:
+        for extension in self.extensions:
+            extension.optional = True
         super().run()
-        missing = [e.name for e in self.extensions if not Path(self.get_ext_fullpath(e.name)).exists()]
+        built = [Path(self.get_ext_fullpath(extension.name)) for extension in self.extensions]
+        missing = [path for path in built if not path.exists()]
         if missing:
+            for path in built:
+                path.unlink(missing_ok=True)
             print(
-                f"leveret: {len(missing)} modules could not be compiled (is there a C compiler?); they run as plain Python",
+                f"leveret: {len(missing)} modules could not be compiled (is there a C compiler?); installing plain Python",
                 file=sys.stderr,
             )
 
@@ -49,9 +54,7 @@ def hot_modules() -> list[Extension]:
         print("leveret: no Cython, installing plain Python", file=sys.stderr)
         return []
     paths = [p.with_suffix(".py") for p in sorted(Path("src").rglob("*.pxd")) if p.stem != "__init__"]
-    extensions = [
-        Extension(".".join(p.with_suffix("").parts[1:]), [str(p)], optional=True, extra_compile_args=["-O3"]) for p in paths
-    ]
+    extensions = [Extension(".".join(p.with_suffix("").parts[1:]), [str(p)], extra_compile_args=["-O3"]) for p in paths]
     # Cython takes these two as decorators only, which plain Python would stumble over; so make them known as settings.
     get_directive_defaults().update({"no_gc": False, "freelist": 0})
     return [
