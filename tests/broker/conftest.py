@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from leveret.broker.broker import Broker, default_broker
 from leveret.broker.consumer import Consumer, Window
+from leveret.broker.dead_letter import make_origin
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
+from leveret.wire.content import check_properties, frame_content
+from leveret.wire.properties import Properties, encode_properties
 from leveret.wire.values import Table
 
 NewMessage: TypeAlias = Callable[..., Message]
 NewQueue: TypeAlias = Callable[..., Queue]
 NewListener: TypeAlias = "Callable[..., Listener]"
 Routes: TypeAlias = Callable[..., list[str]]
+NewLetter: TypeAlias = Callable[..., Message]
+Later: TypeAlias = Callable[[int], None]
 
 
 class Listener(Consumer):
@@ -104,3 +109,34 @@ def routes(vhost: VirtualHost) -> Routes:
         return [queue.name for queue in vhost.route(source, routing_key, headers)]
 
     return routed
+
+
+@pytest.fixture
+def letter() -> NewLetter:
+    """Make a message that has properties and a body, as a channel does."""
+
+    def made(body: bytes = b"x", routing_key: str = "q", exchange: str = "", **properties: Any) -> Message:
+        header = b"\x00\x3c\x00\x00" + len(body).to_bytes(8, "big") + encode_properties(Properties(**properties))
+        content = frame_content(header, body, max(len(body), 1))
+        flags = check_properties(content, len(header))
+        message = new_message(make_origin(exchange, routing_key), content, len(header), len(body), len(body), flags)
+        if "expiration" in properties:
+            message.ttl_ms = int(properties["expiration"])
+        return message
+
+    return made
+
+
+@pytest.fixture
+def later(broker: Broker) -> Later:
+    """Let it be that time, and do what is due and what that causes."""
+
+    def passed(now: int) -> None:
+        work = broker.work
+        work.now = now
+        work.begin()
+        while not broker.timers.run(now, 1000) or work:
+            work.begin()
+            work.drain()
+
+    return passed

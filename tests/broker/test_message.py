@@ -6,10 +6,10 @@ from leveret.broker.message import Origin, new_entry, new_message
 def test_message_is_what_was_published() -> None:
     origin = Origin("x", "k", b"\x01x\x01k\xce")
     assert (origin.exchange, origin.routing_key, origin.address) == ("x", "k", b"\x01x\x01k\xce")
-    message = new_message(origin, b"content", 14, 5, 4088, True)
+    message = new_message(origin, b"content", 14, 5, 4088, 0x1000)
     assert message.origin is origin
     assert (message.content, message.header_size, message.body_size) == (b"content", 14, 5)
-    assert (message.frame_size, message.persistent) == (4088, True)
+    assert (message.frame_size, message.flags, message.ttl_ms) == (4088, 0x1000, -1)
 
 
 def test_new_place_knows_of_nobody() -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from leveret.broker.message import Entry
+from leveret.broker.arguments import traits_of
+from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused
+from leveret.wire.values import Table, Value
 
 if TYPE_CHECKING:
     from tests.broker.conftest import NewListener, NewMessage, NewQueue
+
+Limited: TypeAlias = Callable[..., Queue]
 
 
 def take(queue: Queue, no_ack: bool = False) -> Entry:
@@ -299,3 +304,261 @@ def test_new_message_does_not_overtake_those_a_spent_budget_left_waiting(
         work.begin()
         work.drain()
     assert listener.seqs == list(range(1, 3002))
+
+
+# Limits
+
+
+@pytest.fixture
+def limited(work: Work) -> Limited:
+    """Make a queue with these arguments."""
+
+    def made(**arguments: Value) -> Queue:
+        table: Table = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+        queue = Queue("q", "queue 'q' in vhost '/'", work, table)
+        queue.apply(traits_of(table, {}, {}), 0)
+        return queue
+
+    return made
+
+
+def test_queue_drops_from_its_front_what_is_too_many(limited: Limited, message: NewMessage) -> None:
+    queue = limited(max_length=2)
+    for size in (10, 20, 30):
+        assert queue.accept(message(size), 0)
+    assert counts(queue) == (2, 50, 0, 0)
+    assert seqs(queue) == [2, 3]
+
+
+def test_queue_drops_from_its_front_what_is_too_large(limited: Limited, message: NewMessage) -> None:
+    queue = limited(max_length_bytes=50)
+    for size in (20, 30, 1):
+        queue.accept(message(size), 0)
+    assert counts(queue) == (2, 31, 0, 0)
+    queue.accept(message(51), 0)
+    assert counts(queue) == (0, 0, 0, 0)
+    queue.accept(message(50), 0)
+    assert seqs(queue) == [5]
+
+
+def test_either_limit_counts(limited: Limited, message: NewMessage) -> None:
+    queue = limited(max_length=3, max_length_bytes=10)
+    for size in (1, 1, 1, 1):
+        queue.accept(message(size), 0)
+    assert queue.ready_count == 3
+    queue.accept(message(9), 0)
+    assert seqs(queue) == [4, 5]
+
+
+def test_length_0_is_for_whoever_waits(limited: Limited, message: NewMessage, new_listener: NewListener) -> None:
+    queue, listener = limited(max_length=0), new_listener(count=1)
+    queue.accept(message(), 0)
+    assert counts(queue) == (0, 0, 0, 0)
+    queue.subscribe(listener)
+    queue.accept(message(), 0)
+    queue.accept(message(), 0)
+    assert (listener.seqs, counts(queue)) == ([2], (0, 0, 1, 1))
+
+
+def test_only_ready_messages_count(limited: Limited, message: NewMessage) -> None:
+    queue = limited(max_length=1)
+    queue.accept(message(), 0)
+    entry = take(queue)
+    queue.accept(message(), 0)
+    assert counts(queue) == (1, 1, 1, 1)
+    queue.requeue([entry])
+    assert seqs(queue) == [2]
+
+
+def test_new_limit_drops_what_is_there(queue_with: NewQueue) -> None:
+    queue = queue_with(5)
+    queue.apply(traits_of({}, {"max-length": 2}, {}), 0)
+    assert seqs(queue) == [4, 5]
+
+
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+def test_queue_refuses_what_is_too_much(limited: Limited, message: NewMessage, overflow: str) -> None:
+    queue = limited(max_length=2, max_length_bytes=10, overflow=overflow)
+    assert queue.accept(message(5), 0)
+    assert not queue.accept(message(6), 0)
+    assert queue.accept(message(5), 0)
+    assert not queue.accept(message(0), 0)
+    assert (counts(queue), queue.next_seq) == ((2, 10, 0, 0), 3)
+    entry = take(queue)
+    assert not queue.accept(message(6), 0)
+    assert queue.accept(message(1), 0)
+    queue.requeue([entry])
+    assert counts(queue) == (3, 11, 0, 0)
+
+
+def test_full_queue_refuses_even_if_somebody_waits(limited: Limited, message: NewMessage, new_listener: NewListener) -> None:
+    queue, listener = limited(max_length=0, overflow="reject-publish"), new_listener()
+    queue.subscribe(listener)
+    assert not queue.accept(message(), 0)
+    assert listener.seqs == []
+
+
+def test_refusing_costs(limited: Limited, message: NewMessage, work: Work) -> None:
+    queue = limited(max_length=0, overflow="reject-publish")
+    queue.accept(message(), 0)
+    assert work.left == 1999
+
+
+def test_expired_message_makes_room_and_no_other_is_dropped(limited: Limited, message: NewMessage, work: Work) -> None:
+    queue = limited(max_length=2, message_ttl=10)
+    queue.accept(message(), 1000)
+    queue.accept(message(), 1005)
+    work.now = 1010
+    queue.accept(message(), 1010)
+    assert seqs(queue) == [2, 3]
+
+
+# Priorities
+
+
+def prioritized(message: Message, priority: int) -> Message:
+    message.flags = priority << 24
+    return message
+
+
+def test_higher_priority_goes_first(limited: Limited, message: NewMessage) -> None:
+    queue = limited(max_priority=5)
+    for priority in (0, 5, 2, 9, 2):
+        queue.accept(prioritized(message(), priority), 0)
+    assert counts(queue) == (5, 5, 0, 0)
+    assert seqs(queue) == [2, 4, 3, 5, 1]
+
+
+def test_given_back_keeps_its_priority(limited: Limited, message: NewMessage) -> None:
+    queue = limited(max_priority=5)
+    for priority in (0, 5, 5):
+        queue.accept(prioritized(message(), priority), 0)
+    first = take(queue)
+    queue.requeue([first, take(queue)])
+    assert seqs(queue) == [2, 3, 1]
+
+
+def test_priorities_go_to_consumers_in_order(limited: Limited, message: NewMessage, new_listener: NewListener) -> None:
+    queue, listener = limited(max_priority=5), new_listener()
+    for priority in (0, 5, 2):
+        queue.accept(prioritized(message(), priority), 0)
+    queue.subscribe(listener)
+    assert listener.seqs == [2, 3, 1]
+
+
+def test_length_limit_drops_the_highest_first(limited: Limited, message: NewMessage) -> None:
+    """RabbitMQ drops from the front, whatever its priority."""
+    queue = limited(max_priority=5, max_length=2)
+    for priority in (5, 0, 1):
+        queue.accept(prioritized(message(), priority), 0)
+    assert seqs(queue) == [3, 2]
+
+
+def test_all_priorities_are_purged(limited: Limited, message: NewMessage, work: Work) -> None:
+    queue = limited(max_priority=5)
+    for priority in (5, 0, 1, 1):
+        queue.accept(prioritized(message(), priority), 0)
+    assert queue.purge() == 4
+    assert work.drain()
+    queue.accept(message(), 0)
+    assert seqs(queue) == [5]
+
+
+def test_priority_means_nothing_without_the_argument(queue_with: NewQueue, message: NewMessage) -> None:
+    queue = queue_with(1)
+    queue.accept(prioritized(message(), 9), 0)
+    assert seqs(queue) == [1, 2]
+
+
+# Single active consumer
+
+
+def test_only_the_first_consumer_is_active(limited: Limited, message: NewMessage, new_listener: NewListener) -> None:
+    queue = limited(single_active_consumer=True)
+    one, two, three = new_listener("a", count=1), new_listener("b"), new_listener("c", priority=9)
+    for listener in (one, two, three):
+        queue.subscribe(listener)
+    for _ in range(3):
+        queue.accept(message(), 0)
+    assert (one.seqs, two.seqs, three.seqs, queue.ready_count) == ([1], [], [], 2)
+    queue.resume(two)
+    assert (two.seqs, queue.consumer_count) == ([], 3)
+    queue.cancel(one)
+    assert (two.seqs, three.seqs) == ([2, 3], [])
+
+
+def test_next_in_line_may_leave(limited: Limited, message: NewMessage, new_listener: NewListener) -> None:
+    queue = limited(single_active_consumer=True)
+    one, two, three = new_listener("a"), new_listener("b"), new_listener("c")
+    for listener in (one, two, three):
+        queue.subscribe(listener)
+    queue.cancel(two)
+    queue.accept(message(), 0)
+    queue.cancel(one)
+    queue.accept(message(), 0)
+    assert (one.seqs, two.seqs, three.seqs) == ([1], [], [2])
+
+
+def test_exclusive_consumer_and_single_active_one_exclude_each_other(limited: Limited, new_listener: NewListener) -> None:
+    queue = limited(single_active_consumer=True)
+    queue.check_subscribable(new_listener())
+    with pytest.raises(AccessRefused, match=r"^queue 'q' in vhost '/' in exclusive use$"):
+        queue.check_subscribable(new_listener(exclusive=True))
+
+
+# Delivery limit
+
+
+def test_message_given_back_too_often_is_dropped(limited: Limited, message: NewMessage) -> None:
+    queue = limited(delivery_limit=2)
+    queue.accept(message(), 0)
+    queue.accept(message(), 0)
+    for count in (1, 2):
+        queue.requeue([take(queue)])
+        assert queue.ready_count == 2
+        assert queue.chain.entries()[0].delivery_count == count
+    queue.requeue([take(queue)])
+    assert counts(queue) == (1, 1, 0, 0)
+    assert seqs(queue) == [2]
+
+
+def test_dropped_among_others_given_back(limited: Limited, message: NewMessage) -> None:
+    queue = limited(delivery_limit=0)
+    for _ in range(3):
+        queue.accept(message(), 0)
+    queue.requeue([take(queue), take(queue)])
+    assert seqs(queue) == [3]
+
+
+def test_no_limit_is_no_limit(queue_with: NewQueue) -> None:
+    queue = queue_with(1)
+    for _ in range(100):
+        queue.requeue([take(queue)])
+    assert take(queue).delivery_count == 100
+
+
+def test_queue_is_special_only_if_there_is_something_to_look_at(limited: Limited) -> None:
+    assert not limited().special
+    assert not limited(max_priority=5, delivery_limit=1, dead_letter_exchange="x", single_active_consumer=True).special
+    for name in ("message_ttl", "max_length", "max_length_bytes"):
+        assert limited(**{name: 0}).special
+    assert limited(message_deduplication=True).special
+
+
+# Floods
+
+
+def test_very_full_queue_is_a_flood(queue_with: NewQueue, message: NewMessage, work: Work) -> None:
+    queue = queue_with()
+    queue.accept(message(4 << 20), 0)
+    assert work.flooded is None
+    queue.accept(message(1), 0)
+    assert work.flooded is queue
+
+
+def test_queue_hurries_if_one_of_its_consumers_does(queue_with: NewQueue, new_listener: NewListener) -> None:
+    queue = queue_with()
+    assert not queue.hurrying(0)
+    listener = new_listener()
+    queue.subscribe(listener)
+    assert not queue.hurrying(0)

@@ -11,7 +11,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.exchange import Exchange
 from leveret.broker.vhost import VirtualHost, check_same_argument, described, plain, stripped
 from leveret.errors import AccessRefused, AMQPError, NotFound, PreconditionFailed, ResourceLocked
-from leveret.wire.values import Table
+from leveret.wire.values import Short, Table
 
 if TYPE_CHECKING:
     from tests.broker.conftest import NewListener, Routes
@@ -100,6 +100,7 @@ def test_exchange_type_must_stay_the_same(vhost: VirtualHost) -> None:
     [
         ({"a": 1}, {"a": 2}, "received '1' but current is '2'"),
         ({"a": "x"}, {"a": "y"}, "received 'x' but current is 'y'"),
+        ({"a": "10"}, {"a": 10}, "received '10' but current is '10'"),
         ({}, {"a": 10}, "received none but current is the value '10' of type 'long'"),
         ({"a": True}, {}, "received the value 'true' of type 'bool' but current is none"),
     ],
@@ -352,3 +353,45 @@ def test_auto_delete_exchanges_in_a_ring_go_together(vhost: VirtualHost) -> None
         vhost.bind(name, rings[following], "", {})
     vhost.unbind("a", rings["b"], "", {}, None)
     assert own(vhost) == []
+
+
+def test_queue_without_a_type_is_a_classic_one(vhost: VirtualHost) -> None:
+    queue = vhost.declare_queue("q", arguments={"x-queue-type": "classic"})
+    assert vhost.declare_queue("q") is queue
+    other = vhost.declare_queue("other")
+    assert vhost.declare_queue("other", arguments={"x-queue-type": "classic"}) is other
+    text = "inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': received 'quorum' but current is 'classic'"
+    with refused(PreconditionFailed, text):
+        vhost.declare_queue("q", arguments={"x-queue-type": "quorum"})
+
+
+def test_quorum_queue_has_a_name_and_is_durable(vhost: VirtualHost) -> None:
+    arguments: Table = {"x-queue-type": "quorum"}
+    with refused(PreconditionFailed, "Cannot declare a server-named queue for type rabbit_quorum_queue"):
+        vhost.declare_queue("", durable=True, arguments=arguments)
+    with refused(PreconditionFailed, "invalid property 'non-durable' for queue 'q' in vhost '/'"):
+        vhost.declare_queue("q", arguments=arguments)
+    assert vhost.queues == {}
+    assert vhost.declare_queue("q", durable=True, arguments=arguments).durable
+
+
+def test_arguments_that_nobody_knows_may_differ(vhost: VirtualHost) -> None:
+    queue = vhost.declare_queue("q", arguments={"x-mine": 1})
+    assert vhost.declare_queue("q", arguments={"x-mine": 2}) is queue
+    assert queue.arguments == {"x-mine": 1}
+
+
+def test_integers_of_any_width_are_the_same_argument(vhost: VirtualHost) -> None:
+    queue = vhost.declare_queue("q", arguments={"x-message-ttl": 10})
+    assert vhost.declare_queue("q", arguments={"x-message-ttl": Short(10)}) is queue
+    text = "inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': received '20' but current is '10'"
+    with refused(PreconditionFailed, text):
+        vhost.declare_queue("q", arguments={"x-message-ttl": 20})
+
+
+def test_bad_argument_leaves_no_queue(vhost: VirtualHost) -> None:
+    with refused(PreconditionFailed, "invalid arg 'x-max-length' for queue 'q' in vhost '/': {value_negative,-1}"):
+        vhost.declare_queue("q", arguments={"x-max-length": -1})
+    with refused(PreconditionFailed, "invalid type 'long' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'"):
+        vhost.declare_queue("q", arguments={"x-dead-letter-exchange": 1})
+    assert vhost.queues == {}

@@ -545,3 +545,54 @@ def test_message_too_large_for_one_consumer_goes_to_another_and_the_next_to_the_
     assert bodies(client.publish("q", b"12345", b"x" * 12, b"6")) == [b"12345"]
     assert other.say(BasicQos(prefetch_count=1), BasicConsume("q", "large"))[-1] == b"x" * 12
     assert bodies(client.heard()) == [b"6"]
+
+
+FULL: Table = {"x-max-length": 1, "x-overflow": "reject-publish"}
+
+
+@pytest.mark.parametrize("count", [2, 5000])
+def test_transaction_with_a_refused_message_closes_the_channel(client: Client, count: int) -> None:
+    """It is blamed once, however many pieces it took, and what was acknowledged stays so."""
+    client.say(QueueDeclare("q", arguments=FULL), QueueDeclare("other"))
+    client.publish("other", b"1")
+    client.say(TxSelect(), BasicGet("other"), BasicAck(1), *[client.message("q", b"x")] * count)
+    refused(client, TxCommit(), 406, "PRECONDITION_FAILED - partial tx completion")
+    assert not client.connection.busy
+    assert counts(client) == (1, 0)
+    other = client.connection.session.vhost.queues["other"]
+    assert (other.ready_count, other.unacked_count) == (0, 0)
+    assert client.say(BasicGet("q")) == [BasicGetOk(1, False, "", "q", 0), b"x"]
+
+
+def test_get_renews_the_lease_of_a_queue(client: Client, broker: Broker) -> None:
+    client.say(QueueDeclare("q", arguments={"x-expires": 100}))
+    client.now = 60
+    assert client.say(BasicGet("q")) == [BasicGetEmpty()]
+    broker.timers.run(100, 10)
+    assert broker.timers.next_at() == 160
+    client.finish()
+    assert client.say(QueueDeclare("q", passive=True)) == [QueueDeclareOk("q", 0, 0)]
+
+
+def test_queue_that_nobody_uses_is_gone(client: Client, broker: Broker) -> None:
+    client.say(QueueDeclare("q", arguments={"x-expires": 100}))
+    broker.timers.run(100, 10)
+    client.finish()
+    assert "q" not in client.connection.session.vhost.queues
+    refused(client, BasicGet("q"), 404, "NOT_FOUND - no queue 'q' in vhost '/'")
+
+
+def test_second_consumer_of_a_queue_with_a_single_active_one_waits(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments={"x-single-active-consumer": True}))
+    client.say(BasicConsume("q", "a"), BasicConsume("q", "b"))
+    assert client.publish("q", b"1") == [BasicDeliver("a", 1, False, "", "q"), b"1"]
+    assert client.say(BasicCancel("a")) == [BasicCancelOk("a")]
+    assert client.publish("q", b"2") == [BasicDeliver("b", 2, False, "", "q"), b"2"]
+    refused(client, BasicConsume("q", "c", exclusive=True), 403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
+
+
+def test_message_given_back_too_often_is_dropped(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments={"x-delivery-limit": 1}))
+    client.publish("q", b"1")
+    client.say(BasicGet("q"), BasicNack(1, requeue=True), BasicGet("q"), BasicReject(2, requeue=True))
+    assert counts(client) == (0, 0)

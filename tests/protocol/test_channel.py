@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leveret.broker.broker import Broker
-from leveret.protocol.channel import check_expiration
+from leveret.protocol.channel import parse_expiration
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN
+from leveret.wire.content import PERSISTENT
 from leveret.wire.properties import Properties
 from leveret.wire.spec import (
     BasicAck,
@@ -17,6 +18,7 @@ from leveret.wire.spec import (
     BasicConsumeOk,
     BasicDeliver,
     BasicGet,
+    BasicGetEmpty,
     BasicGetOk,
     BasicNack,
     BasicPublish,
@@ -33,6 +35,7 @@ from leveret.wire.spec import (
     ExchangeBind,
     ExchangeDeclare,
     ExchangeDelete,
+    Method,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -41,7 +44,7 @@ from leveret.wire.spec import (
     QueuePurge,
     QueueUnbind,
 )
-from leveret.wire.values import Table
+from leveret.wire.values import Table, Timestamp
 
 if TYPE_CHECKING:
     from tests.protocol.conftest import Client, Connect, Heard
@@ -169,7 +172,7 @@ def test_delivery_mode_2_is_persistent(client: Client) -> None:
         client.say(client.message("q", properties=Properties(delivery_mode=mode)))
     queue = client.connection.session.vhost.queues["q"]
     entries = [queue.take(True) for _ in range(4)]
-    assert [entry is not None and entry.message.persistent for entry in entries] == [False, False, True, False]
+    assert [entry is not None and entry.message.flags & PERSISTENT != 0 for entry in entries] == [False, False, True, False]
 
 
 # Routing by headers, and remembered routes
@@ -293,7 +296,7 @@ def test_bad_expiration_is_refused(client: Client, expiration: str, reason: str)
 
 @pytest.mark.parametrize("expiration", ["0", "00", "+5", "-0", "60000", "315360000000"])
 def test_good_expiration_passes(expiration: str) -> None:
-    check_expiration(expiration)
+    parse_expiration(expiration)
 
 
 def test_exchange_is_looked_up_before_properties_are_checked(client: Client) -> None:
@@ -683,3 +686,165 @@ def test_empty_message_may_come_frame_by_frame(client: Client) -> None:
     client.feed(client.method(BasicPublish("", "q")))
     client.feed(client.content(b"", Properties(type="t")))
     assert get(client) == (Properties(type="t"), b"")
+
+
+# Queues that refuse
+
+
+FULL: Table = {"x-max-length": 2, "x-overflow": "reject-publish"}
+
+
+def test_message_that_a_queue_refuses_is_not_acknowledged(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments=FULL), ConfirmSelect())
+    assert client.publish("q", b"1") == [BasicAck(1)]
+    assert client.publish("q", b"2") == [BasicAck(2)]
+    assert client.publish("q", b"3") == [BasicNack(3)]
+    assert (get(client), get(client)) == (b"1", b"2")
+    assert client.publish("q", b"4") == [BasicAck(4)]
+
+
+def test_refused_messages_of_a_burst_are_told_in_order(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments=FULL), QueueDeclare("free"), ConfirmSelect())
+    burst = [client.message(name, b"x") for name in ("q", "q", "q", "free", "free", "q")]
+    assert client.say(*burst) == [
+        BasicAck(2, multiple=True),
+        BasicNack(3),
+        BasicAck(5, multiple=True),
+        BasicNack(6),
+    ]
+
+
+def test_message_that_one_of_several_queues_refuses_is_not_acknowledged(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments={"x-max-length": 0, "x-overflow": "reject-publish"}), QueueDeclare("free"))
+    client.say(QueueBind("q", "amq.fanout"), QueueBind("free", "amq.fanout"), ConfirmSelect())
+    assert client.say(client.message("", b"x", "amq.fanout")) == [BasicNack(1)]
+    assert (ready(client), ready(client, "free")) == (0, 1)
+
+
+def test_message_is_refused_in_silence_without_confirms(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments=FULL))
+    assert client.publish("q", b"1", b"2", b"3") == []
+    assert ready(client) == 2
+
+
+def test_message_dropped_for_another_is_acknowledged(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments={"x-max-length": 1}), ConfirmSelect())
+    assert client.publish("q", b"1", b"2") == [BasicAck(2, multiple=True)]
+    assert get(client) == b"2"
+
+
+def test_duplicate_is_acknowledged_and_dropped(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments={"x-message-deduplication": True}), ConfirmSelect())
+    one = client.message("q", b"1", properties=Properties(headers={"x-deduplication-header": "a"}))
+    assert client.say(one, one) == [BasicAck(2, multiple=True)]
+    assert ready(client) == 1
+
+
+# Copies
+
+
+def copied(**headers: list[object] | str) -> Properties:
+    return Properties(content_type="text/plain", headers=dict(headers))  # type: ignore[arg-type]
+
+
+def test_copies_go_to_more_queues(client: Client) -> None:
+    client.say(*(QueueDeclare(name) for name in ("q", "cc", "bcc", "none")))
+    client.say(client.message("q", b"x", properties=copied(CC=["cc"], BCC=["bcc"])))
+    for name in ("q", "cc", "bcc"):
+        assert client.say(BasicGet(name, no_ack=True))[1] == (copied(CC=["cc"]), b"x")
+    assert ready(client, "none") == 0
+
+
+def test_each_queue_gets_a_copied_message_once(client: Client) -> None:
+    client.say(QueueDeclare("q"), client.message("q", b"x", properties=copied(CC=["q", "q"], BCC=["q"])))
+    assert ready(client) == 1
+
+
+def test_copies_are_routed_by_their_exchange(client: Client) -> None:
+    client.say(QueueDeclare("one"), QueueDeclare("two"))
+    client.say(QueueBind("one", "amq.topic", "a.*"), QueueBind("two", "amq.topic", "b.#"))
+    client.say(client.message("nowhere", b"x", "amq.topic", properties=copied(CC=["a.1", "b.1"])))
+    heard = client.say(BasicGet("two", no_ack=True))
+    assert heard == [BasicGetOk(1, False, "amq.topic", "nowhere", 0), (copied(CC=["a.1", "b.1"]), b"x")]
+    assert ready(client, "one") == 1
+
+
+def test_copy_is_as_good_as_the_original_for_a_mandatory_message(client: Client) -> None:
+    client.say(QueueDeclare("q"))
+    assert client.say(client.message("nowhere", b"x", mandatory=True, properties=copied(CC=["q"]))) == []
+    (returned, _) = client.say(client.message("nowhere", b"x", mandatory=True, properties=copied(CC=["nowhere"])))
+    assert returned == BasicReturn(312, "NO_ROUTE", "", "nowhere")
+
+
+def test_copies_do_not_change_the_route_of_others(client: Client) -> None:
+    client.say(QueueDeclare("q"), QueueDeclare("cc"))
+    plain = client.message("q", b"x")
+    client.say(plain, client.message("q", b"x", properties=copied(CC=["cc"])), plain)
+    assert (ready(client), ready(client, "cc")) == (3, 1)
+
+
+def test_blind_copy_keeps_its_time_to_live(client: Client, broker: Broker) -> None:
+    client.now = 1000
+    properties = Properties(headers={"BCC": ["bcc"]}, expiration="50", priority=3)
+    client.say(QueueDeclare("q"), QueueDeclare("bcc"), client.message("q", b"x", properties=properties))
+    assert client.say(BasicGet("q", no_ack=True))[1] == (Properties(headers={}, expiration="50", priority=3), b"x")
+    assert broker.timers.next_at() == 1050
+    client.now = 1050
+    assert client.say(BasicGet("bcc")) == [BasicGetEmpty()]
+
+
+@pytest.mark.parametrize("name", ["CC", "BCC"])
+def test_copies_must_be_in_an_array(client: Client, name: str) -> None:
+    close = soft(client, client.message("q", properties=copied(**{name: "q"})))
+    text = f'PRECONDITION_FAILED - invalid message: {{unacceptable_type_in_header,"{name}",longstr}}'
+    assert close == ChannelClose(406, text, 60, 40)
+
+
+def test_large_message_loses_its_blind_copies(client: Client) -> None:
+    body = bytes(range(256)) * 2000
+    client.say(QueueDeclare("q"), client.message("q", body, properties=copied(BCC=["x"])))
+    assert get(client) == (copied(), body)
+
+
+# Dead letters
+
+
+@pytest.mark.parametrize("method", [BasicReject(1), BasicNack(1), BasicNack(0, multiple=True)], ids=repr)
+def test_rejected_message_is_dead_lettered(client: Client, method: Method) -> None:
+    client.now = 7000
+    client.say(QueueDeclare("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}))
+    client.say(QueueDeclare("dead"))
+    client.publish("q", b"x")
+    client.say(BasicGet("q"), method)
+    got, content = client.say(BasicGet("dead"))
+    assert got == BasicGetOk(2, False, "", "dead", 0)
+    assert isinstance(content, tuple)
+    (properties, body) = content
+    assert body == b"x"
+    assert properties.headers is not None
+    assert properties.headers["x-death"] == [
+        {
+            "count": 1,
+            "reason": "rejected",
+            "queue": "q",
+            "time": Timestamp(7),
+            "exchange": "",
+            "routing-keys": ["q"],
+        }
+    ]
+
+
+def test_message_given_back_is_not_dead(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}))
+    client.say(QueueDeclare("dead"))
+    client.publish("q", b"x")
+    client.say(BasicGet("q"), BasicReject(1, requeue=True))
+    assert (ready(client), ready(client, "dead")) == (1, 0)
+
+
+def test_priority_of_a_message_orders_its_queue(client: Client) -> None:
+    client.say(QueueDeclare("q", arguments={"x-max-priority": 9}))
+    for priority in (1, 9, 5, 255):
+        client.say(client.message("q", b"%d" % priority, properties=Properties(priority=priority)))
+    bodies = [client.say(BasicGet("q", no_ack=True))[1] for _ in range(4)]
+    assert [content[1] for content in bodies if isinstance(content, tuple)] == [b"9", b"255", b"5", b"1"]

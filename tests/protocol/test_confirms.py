@@ -7,7 +7,7 @@ import pytest
 from leveret.protocol.confirms import Confirms
 from leveret.wire.methods import encode_method
 from leveret.wire.output import Output
-from leveret.wire.spec import BasicAck
+from leveret.wire.spec import BasicAck, BasicNack
 
 
 def nobody() -> None:
@@ -20,7 +20,7 @@ def told(confirms: Confirms) -> bytes:
     return b"".join(bytes(piece) for piece in output.take())
 
 
-def frame(channel: int, ack: BasicAck) -> bytes:
+def frame(channel: int, ack: BasicAck | BasicNack) -> bytes:
     payload = encode_method(ack)
     return b"\x01" + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce"
 
@@ -51,3 +51,41 @@ def test_nothing_is_told_twice() -> None:
     assert told(confirms) == b""
     confirms.published = 6
     assert told(confirms) == frame(1, BasicAck(6))
+
+
+@pytest.mark.parametrize(
+    ("count", "refused", "expected"),
+    [
+        (1, [1], [BasicNack(1)]),
+        (2, [2], [BasicAck(1), BasicNack(2)]),
+        (2, [1], [BasicNack(1), BasicAck(2)]),
+        (3, [1, 2, 3], [BasicNack(1), BasicNack(2), BasicNack(3)]),
+        (7, [3, 4], [BasicAck(2, multiple=True), BasicNack(3), BasicNack(4), BasicAck(7, multiple=True)]),
+        (5, [2, 4], [BasicAck(1), BasicNack(2), BasicAck(3), BasicNack(4), BasicAck(5)]),
+    ],
+)
+def test_refused_messages_are_told_among_the_others(
+    count: int, refused: list[int], expected: list[BasicAck | BasicNack]
+) -> None:
+    confirms = Confirms(7)
+    for number in range(1, count + 1):
+        confirms.published = number
+        if number in refused:
+            confirms.refuse()
+    assert told(confirms) == b"".join(frame(7, answer) for answer in expected)
+    assert told(confirms) == b""
+
+
+def test_message_refused_by_several_queues_is_told_once() -> None:
+    confirms = Confirms(1)
+    confirms.published = 1
+    confirms.refuse()
+    confirms.refuse()
+    assert told(confirms) == frame(1, BasicNack(1))
+
+
+def test_large_numbers_are_refused_too() -> None:
+    confirms = Confirms(1)
+    confirms.told, confirms.published = 2**40 - 2, 2**40
+    confirms.refuse()
+    assert told(confirms) == frame(1, BasicAck(2**40 - 1)) + frame(1, BasicNack(2**40))

@@ -23,6 +23,19 @@ class Steps(Task):
         return self.count <= 0
 
 
+class Failing(Task):
+    """A task of two pieces that fails in the second."""
+
+    def __init__(self) -> None:
+        self.begun = False
+
+    def run(self, work: Work) -> bool:
+        if self.begun:
+            raise ResourceError("too much")
+        self.begun = True
+        return False
+
+
 def nobody() -> None:
     """No one is woken."""
 
@@ -44,6 +57,14 @@ def test_long_task_is_pending_until_it_is_done() -> None:
     assert shared.pending is not None
     assert not shared.go_on()
     assert shared.go_on()
+    assert shared.pending is None
+
+
+def test_task_that_fails_is_done_with() -> None:
+    shared = session()
+    shared.do(Failing())
+    with pytest.raises(ResourceError):
+        shared.go_on()
     assert shared.pending is None
 
 

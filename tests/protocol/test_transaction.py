@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from leveret.broker.arguments import traits_of
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Work
-from leveret.errors import ResourceError
-from leveret.protocol.settlement import nothing
+from leveret.errors import PreconditionFailed, ResourceError
+from leveret.protocol.settlement import ACKED, REQUEUED, nothing
 from leveret.protocol.transaction import BUFFERED_SIZE_MAX, OVERHEAD, Commit, Transaction
 
 
@@ -46,9 +47,9 @@ def test_messages_come_first_then_settlements() -> None:
     work = Work()
     queue, transaction = new_queue(work), Transaction()
     entries = taken(queue, 3)
-    transaction.settle(entries[:1], requeue=False)
+    transaction.settle(entries[:1], ACKED)
     transaction.publish(message(), [queue], False)
-    transaction.settle(entries[1:], requeue=True)
+    transaction.settle(entries[1:], REQUEUED)
     assert transaction.entries() == entries
     assert (queue.ready_count, queue.unacked_count) == (0, 3)
     assert commit(transaction, work) == 1
@@ -63,7 +64,7 @@ def test_long_commit_goes_in_pieces() -> None:
     entries = taken(queue, 5000)
     for _ in range(5000):
         transaction.publish(message(), [queue], False)
-    transaction.settle(entries, requeue=False)
+    transaction.settle(entries, ACKED)
     assert commit(transaction, work) >= 4
     assert (queue.ready_count, queue.unacked_count) == (5000, 0)
 
@@ -96,4 +97,18 @@ def test_transaction_is_bounded() -> None:
     transaction.publish(half, [], False)
     transaction.publish(half, [], False)
     with pytest.raises(ResourceError, match="transaction of more than 67108864 bytes"):
-        transaction.settle(taken(new_queue(Work()), 1), requeue=False)
+        transaction.settle(taken(new_queue(Work()), 1), ACKED)
+
+
+def test_message_that_a_queue_refuses_makes_it_partial() -> None:
+    """The rest is carried out all the same."""
+    work = Work()
+    queue, full, transaction = new_queue(work), new_queue(work), Transaction()
+    full.apply(traits_of({"x-max-length": 1, "x-overflow": "reject-publish"}, {}, {}), 0)
+    entries = taken(queue, 1)
+    for _ in range(2):
+        transaction.publish(message(), [full, queue], False)
+    transaction.settle(entries, ACKED)
+    with pytest.raises(PreconditionFailed, match=r"^partial tx completion$"):
+        commit(transaction, work)
+    assert (full.ready_count, queue.ready_count, queue.unacked_count) == (1, 2, 0)

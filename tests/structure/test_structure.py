@@ -21,7 +21,8 @@ ALLOWED = {
     "errors": set[str](),
     "terms": set[str](),
     "wire": {"errors", "terms"},
-    "broker": {"errors", "terms", "wire.values"},
+    # What a message carries: headers and properties. Frames and methods are the protocol's.
+    "broker": {"errors", "terms", "wire.values", "wire.content", "wire.properties"},
     "protocol": {"errors", "terms", "wire", "broker"},
     "server": {"errors", "terms", "wire", "broker", "protocol"},
     "cli": {"errors", "terms", "wire", "broker", "protocol", "server"},

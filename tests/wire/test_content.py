@@ -6,11 +6,13 @@ from hypothesis import strategies as st
 
 from leveret.errors import SyntaxFault
 from leveret.wire.content import (
+    COPIED,
     FLAG_EXPIRATION,
     FLAG_HEADERS,
     FLAG_USER_ID,
     HEADER_MIN_SIZE,
     PERSISTENT,
+    PRIORITY_SHIFT,
     body_of,
     check_properties,
     frame_content,
@@ -65,7 +67,7 @@ def test_flags_are_found() -> None:
     assert check(encode_properties(Properties(expiration="1"))) == FLAG_EXPIRATION
     assert check(encode_properties(Properties(user_id="u"))) == FLAG_USER_ID
     assert check(b"\x00\x03") == 3
-    assert check(encode_properties(EVERYTHING)) == 0xFFFC | PERSISTENT
+    assert check(encode_properties(EVERYTHING)) == 0xFFFC | PERSISTENT | 5 << PRIORITY_SHIFT
 
 
 @pytest.mark.parametrize(("mode", "persistent"), [(0, False), (1, False), (2, True), (3, False), (255, False)])
@@ -113,8 +115,12 @@ any_properties = st.builds(Properties, **{name: st.none() | VALUES[kind] for _, 
 @given(any_properties)
 def test_what_can_be_encoded_passes(properties: Properties) -> None:
     octets = encode_properties(properties)
-    persistent = PERSISTENT if properties.delivery_mode == 2 else 0
-    assert check(octets) == int.from_bytes(octets[:2], "big") | persistent
+    added = (properties.priority or 0) << PRIORITY_SHIFT
+    if properties.delivery_mode == 2:
+        added |= PERSISTENT
+    if {"CC", "BCC"} & set(properties.headers or {}):
+        added |= COPIED
+    assert check(octets) == int.from_bytes(octets[:2], "big") | added
 
 
 @calm

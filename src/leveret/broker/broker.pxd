@@ -4,6 +4,8 @@ cdef class Broker:
     cdef public long long epoch
     cdef public Work work
     cdef public object settings
+    cdef public object timers
+    cdef public dict replies
     cdef public dict vhosts
     cdef public dict users
     cpdef changed(self)

@@ -1,7 +1,9 @@
 """The broker: virtual hosts, users, the work list and the epoch. Everything below hangs from here."""
 
 from leveret.broker.access import User, hash_password
+from leveret.broker.queue import Queue
 from leveret.broker.settings import Settings
+from leveret.broker.timers import Timers
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
 from leveret.errors import NotAllowed
@@ -10,15 +12,18 @@ from leveret.errors import NotAllowed
 class Broker:
     """The whole model.
 
-    `epoch` is raised by every change that could change a route or a right; who remembers either compares it first.
+    `replies` are the hidden queues of direct reply-to, by name. `epoch` is raised by every change that could change a route
+    or a right; who remembers either compares it first.
     """
 
-    __slots__ = ("epoch", "settings", "users", "vhosts", "work")
+    __slots__ = ("epoch", "replies", "settings", "timers", "users", "vhosts", "work")
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.epoch = 1
         self.work = Work()
+        self.timers = Timers()
+        self.replies: dict[str, Queue] = {}
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
 

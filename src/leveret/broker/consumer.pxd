@@ -41,6 +41,7 @@ cdef class Rotation:
     cdef public list levels
     cdef public list oversized
     cdef public Py_ssize_t active_count
+    cdef public bint single
     cpdef add(self, Consumer consumer)
     cpdef remove(self, Consumer consumer)
     cpdef activate(self, Consumer consumer)

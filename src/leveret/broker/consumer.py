@@ -1,5 +1,4 @@
 """Consumers, their prefetch windows, and the turn they take: who gets a queue's messages next.
-from leveret.wire.values import Table
 
 Knows nothing of messages but their size. A consumer is told of a delivery through `deliver`, which the protocol's own
 kind of consumer overrides; the queue itself never learns who listens.
@@ -125,15 +124,16 @@ class Level:
 
 
 class Rotation:
-    """The consumers of one queue."""
+    """The consumers of one queue; with `single` only the first of them is active."""
 
-    __slots__ = ("active_count", "everyone", "levels", "oversized")
+    __slots__ = ("active_count", "everyone", "levels", "oversized", "single")
 
     def __init__(self) -> None:
         self.everyone: list[Consumer] = []
         self.levels: list[Level] = []
         self.oversized: list[Consumer] = []
         self.active_count = 0
+        self.single = False
 
     def add(self, consumer: Consumer) -> None:
         self.everyone.append(consumer)
@@ -145,10 +145,12 @@ class Rotation:
         consumer.subscribed = False
         if consumer.active:
             self._deactivate(self._level(consumer.priority), consumer)
+        if self.single and self.everyone:
+            self.activate(self.everyone[0])
 
     def activate(self, consumer: Consumer) -> None:
         """Put a consumer that has room again at the end of the turn."""
-        if consumer.active or not consumer.subscribed:
+        if consumer.active or not consumer.subscribed or (self.single and consumer is not self.everyone[0]):
             return
         consumer.active = True
         self.active_count += 1

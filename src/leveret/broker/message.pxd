@@ -13,7 +13,8 @@ cdef class Message:
     cdef public Py_ssize_t header_size
     cdef public Py_ssize_t body_size
     cdef public Py_ssize_t frame_size
-    cdef public bint persistent
+    cdef public long flags
+    cdef public long long ttl_ms
 
 @cython.final
 cdef class Entry:
@@ -23,10 +24,13 @@ cdef class Entry:
     cdef public Entry next
     cdef public long long seq
     cdef public bint redelivered
+    cdef public bint waiting
+    cdef public int delivery_count
+    cdef public long long expires_at
     cdef public Py_ssize_t tag
 
 @cython.locals(message=Message)
-cpdef Message new_message(Origin origin, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size, bint persistent)
+cpdef Message new_message(Origin origin, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size, long flags)
 
 @cython.locals(entry=Entry)
 cpdef Entry new_entry(Message message, long long seq)

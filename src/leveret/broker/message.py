@@ -27,28 +27,45 @@ class Origin:
 
 
 class Message:
-    """What was published: origin and content."""
+    """What was published: origin and content.
 
-    __slots__ = ("body_size", "content", "frame_size", "header_size", "origin", "persistent")
+    `flags` are those of its properties, with PERSISTENT and the priority above them (`wire/content.py`); `ttl_ms` is its
+    own time to live, -1 for none.
+    """
+
+    __slots__ = ("body_size", "content", "flags", "frame_size", "header_size", "origin", "ttl_ms")
 
     origin: Origin
     content: bytes
     header_size: int
     body_size: int
     frame_size: int
-    persistent: bool
+    flags: int
+    ttl_ms: int
 
 
 class Entry:
     """A message's place in one queue.
 
-    `seq` orders the queue and `next` is the place behind it. While it is unacknowledged, `queue` is where it belongs,
-    `consumer` who has it (None: it was taken by basic.get) and `tag` its delivery tag; while it is ready, it knows of
-    nobody. So what waits in queues forms no cycles, and compiled it is no matter for the garbage collector, which would
-    stop the loop to look at millions.
+    `seq` orders the queue and `next` is the place behind it; `waiting` says that it is ready. `expires_at` is when it must
+    be gone (ms; 0 for never), `delivery_count` how often it was given back. While it is unacknowledged, `queue` is where
+    it belongs, `consumer` who has it (None: it was taken by basic.get) and `tag` its delivery tag; while it is ready, it
+    knows of nobody. So what waits in queues forms no cycles, and compiled it is no matter for the garbage collector,
+    which would stop the loop to look at millions.
     """
 
-    __slots__ = ("consumer", "message", "next", "queue", "redelivered", "seq", "tag")
+    __slots__ = (
+        "consumer",
+        "delivery_count",
+        "expires_at",
+        "message",
+        "next",
+        "queue",
+        "redelivered",
+        "seq",
+        "tag",
+        "waiting",
+    )
 
     queue: "Queue"
     message: Message
@@ -57,11 +74,12 @@ class Entry:
     seq: int
     redelivered: bool
     tag: int
+    waiting: bool
+    expires_at: int
+    delivery_count: int
 
 
-def new_message(
-    origin: Origin, content: bytes, header_size: int, body_size: int, frame_size: int, persistent: bool
-) -> Message:
+def new_message(origin: Origin, content: bytes, header_size: int, body_size: int, frame_size: int, flags: int) -> Message:
     """Make a message; `frame_size` is the body bytes in each frame but the last."""
     # Not through a constructor: compiled, that would cost as much as the rest of a publish.
     message = Message.__new__(Message)
@@ -70,7 +88,8 @@ def new_message(
     message.header_size = header_size
     message.body_size = body_size
     message.frame_size = frame_size
-    message.persistent = persistent
+    message.flags = flags
+    message.ttl_ms = -1
     return message
 
 
@@ -84,4 +103,7 @@ def new_entry(message: Message, seq: int) -> Entry:
     entry.seq = seq
     entry.redelivered = False
     entry.tag = 0
+    entry.waiting = False
+    entry.expires_at = 0
+    entry.delivery_count = 0
     return entry

@@ -1,4 +1,5 @@
 cimport cython
+from leveret.broker.chain cimport Chain
 from leveret.broker.consumer cimport Consumer, Rotation
 from leveret.broker.message cimport Entry, Message, new_entry
 from leveret.broker.work cimport Task, Work
@@ -10,8 +11,12 @@ cdef class Dispatch(Task):
     cdef public Queue queue
     cpdef bint run(self, Work work) except -1
 
+cdef class Expire(Task):
+    cdef Queue _queue
+    cpdef bint run(self, Work work) except -1
+
 cdef class Discard(Task):
-    cdef Entry _first
+    cdef list _heads
     @cython.locals(entry=Entry)
     cpdef bint run(self, Work work) except -1
 
@@ -25,28 +30,37 @@ cdef class Queue:
     cdef public bint auto_delete
     cdef public object owner
     cdef public Task unused
+    cdef public Task expired
+    cdef public Task burial
     cdef public dict bindings
     cdef public bint is_queue
     cdef public long long mark
     cdef public bint deleted
     cdef public bint deferred
+    cdef public bint special
     cdef public Rotation rotation
     cdef public long long next_seq
     cdef public Py_ssize_t ready_count
     cdef public long long ready_bytes
     cdef public Py_ssize_t unacked_count
     cdef public long long unacked_bytes
-    cdef Entry _head
-    cdef Entry _tail
-    cdef list _requeued
+    cdef public Chain chain
+    cdef public object traits
+    cdef public object policy
+    cdef public object operator_policy
+    cdef public object dead
+    cdef public object lease
+    cdef object _timers
+    cdef object _expiry
+    cdef object _deduplication
 
-    @cython.locals(seq="long long", entry=Entry, consumer=Consumer)
+    @cython.locals(entry=Entry)
     cpdef bint accept(self, Message message, long long now) except -1
     @cython.locals(entry=Entry)
     cpdef Entry take(self, bint no_ack)
-    @cython.locals(size=Py_ssize_t, consumer=Consumer)
     cpdef settle(self, Entry entry)
-    @cython.locals(entry=Entry)
+    cpdef reject(self, Entry entry)
+    @cython.locals(entry=Entry, kept=list)
     cpdef requeue(self, list entries)
     cpdef Py_ssize_t purge(self) except -1
     cpdef Py_ssize_t delete(self) except -1
@@ -56,13 +70,25 @@ cdef class Queue:
     @cython.locals(entry=Entry, consumer=Consumer)
     cpdef dispatch(self)
     cdef _defer(self)
+    @cython.locals(consumer=Consumer)
+    cdef bint _offer(self, Entry entry) except -1
     @cython.locals(size=Py_ssize_t)
     cdef _hand_over(self, Entry entry, Consumer consumer)
-    @cython.locals(requeued=list, oldest=Entry)
-    cdef _put_back(self, list entries)
-    cdef _append(self, Entry entry)
-    cdef Entry _first(self)
+    cdef _add(self, Entry entry)
+    @cython.locals(entry=Entry)
+    cdef Entry _next(self)
     cdef _remove_first(self, Entry entry)
-
-@cython.locals(following=Entry)
-cpdef unchain(Entry entry)
+    cpdef drop(self, Entry entry, str reason)
+    cdef _bury(self, Entry entry, str reason)
+    cdef _left(self, Entry entry)
+    @cython.locals(entry=Entry)
+    cdef bint _accept_specially(self, Message message, long long now) except -1
+    cdef bint _too_much(self, Py_ssize_t count, Py_ssize_t size) except -1
+    @cython.locals(entry=Entry)
+    cdef _trim(self)
+    @cython.locals(entry=Entry)
+    cpdef bint expire_some(self, long long now) except -1
+    @cython.locals(size=Py_ssize_t, consumer=Consumer)
+    cdef _release(self, Entry entry)
+    cdef _give_back(self, Entry entry)
+    cdef bint _worn_out(self, Entry entry) except -1

@@ -1,22 +1,26 @@
 """A queue: messages in order, ready or unacknowledged.
 
-It is a deterministic machine. `accept`, `take`, `settle`, `requeue` and `purge` are the only ways its messages change, time
-comes in as an argument, and the same commands leave the same state. Who consumes is kept beside it, in a Rotation, and
-only `dispatch` and `accept` look there. Knows no client, socket, file or clock; never calls the broker.
+It is a deterministic machine. `accept`, `take`, `settle`, `reject`, `requeue`, `expire`, `purge` and `apply` are the only
+ways its state changes, time comes in as an argument or with the pass, and the same commands leave the same state. Who
+consumes is kept beside it, in a Rotation, and only `dispatch` and `accept` look there. Knows no client, socket, file or
+clock; never calls the broker: what it drops and what that causes goes to the work list.
 
   (1) `seq` grows by one with each message and is never reused.
-  (2) What was given back stands, in order of seq, before everything that was never taken: whatever was taken came from
-      the front, so every seq in `_requeued` is below every seq in the chain (4).
-  (3) `ready_count` and `unacked_count` say where each message is: in one of them, or gone.
-  (4) What was never taken is a chain from `_head` to `_tail`. Not a list: a long one would have to be copied to grow, and
-      the garbage collector would look through it.
-  (5) A message is offered to a consumer at once when nothing is ready before it.
+  (2) `ready_count` and `unacked_count` say where each message is: in one of them, or gone.
+  (3) A message is offered to a consumer at once when nothing is ready before it; a queue that refuses what is too much
+      looks at its length first.
+  (4) A queue without arguments or policies pays nothing for them: `special` says that there is something to look at.
 """
 
-from bisect import insort
+from collections import deque
 
+from leveret.broker.arguments import Traits
+from leveret.broker.chain import Chain, Priorities, unchain
 from leveret.broker.consumer import Consumer, Rotation
+from leveret.broker.deduplication import Deduplication, key_of
+from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.message import Entry, Message, new_entry
+from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused
 from leveret.wire.values import Table
@@ -42,61 +46,85 @@ class Dispatch(Task):
         return True
 
 
+class Expire(Task):
+    """Goes on dropping a queue's expired messages."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, queue: "Queue") -> None:
+        self._queue = queue
+
+    def run(self, work: Work) -> bool:
+        return self._queue.expire_some(work.now)
+
+
 class Discard(Task):
-    """Frees a chain of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
+    """Frees chains of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
 
-    __slots__ = ("_first",)
+    __slots__ = ("_heads",)
 
-    def __init__(self, first: Entry | None) -> None:
-        self._first = first
+    def __init__(self, heads: list[Entry]) -> None:
+        self._heads = heads
 
     def run(self, work: Work) -> bool:
         for _ in range(DISCARD_PIECE):
-            if self._first is None:
+            if not self._heads:
                 return True
-            entry = self._first
-            self._first = entry.next
-            entry.next = None
+            entry = self._heads.pop()
+            if entry.next is not None:
+                self._heads.append(entry.next)
+                entry.next = None
         work.left -= DISCARD_PIECE // 8
         return False
 
     def __del__(self) -> None:
-        unchain(self._first)
+        for head in self._heads:
+            unchain(head)
 
 
 class Queue:
     """One queue of one virtual host.
 
-    `owner` is the connection an exclusive queue belongs to; `unused` is done when the last consumer leaves;
+    `owner` is the connection an exclusive queue belongs to. `unused` is done when the last consumer leaves, `expired` when
+    the lease (x-expires) ends, `burial` when something was dropped that has somewhere to go; `dead` is what that is.
     `mark` and `is_queue` serve the router.
     """
 
     __slots__ = (
-        "_head",
-        "_requeued",
-        "_tail",
+        "_deduplication",
+        "_expiry",
+        "_timers",
         "arguments",
         "auto_delete",
         "bindings",
+        "burial",
+        "chain",
+        "dead",
         "deferred",
         "deleted",
         "durable",
+        "expired",
         "is_queue",
+        "lease",
         "mark",
         "name",
         "next_seq",
+        "operator_policy",
         "owner",
+        "policy",
         "ready_bytes",
         "ready_count",
         "rotation",
+        "special",
         "title",
+        "traits",
         "unacked_bytes",
         "unacked_count",
         "unused",
         "work",
     )
 
-    def __init__(self, name: str, title: str, work: Work, arguments: Table) -> None:
+    def __init__(self, name: str, title: str, work: Work, arguments: Table, timers: Timers | None = None) -> None:
         self.name = name
         self.title = title
         self.work = work
@@ -105,6 +133,8 @@ class Queue:
         self.auto_delete = False
         self.owner: object = None
         self.unused: Task | None = None
+        self.expired: Task | None = None
+        self.burial: Task | None = None
         self.bindings: dict[object, object] = {}
         self.is_queue = True
         self.mark = 0
@@ -116,81 +146,87 @@ class Queue:
         self.ready_bytes = 0
         self.unacked_count = 0
         self.unacked_bytes = 0
-        self._head: Entry | None = None
-        self._tail: Entry | None = None
-        self._requeued: list[Entry] = []
+        self.chain = Chain()
+        self.special = False
+        self.traits = Traits()
+        self.policy: str | None = None
+        self.operator_policy: str | None = None
+        self.dead: deque[tuple[Message, str]] = deque()
+        self.lease: Lease | None = None
+        self._timers = timers or Timers()
+        self._expiry: Expiry | None = None
+        self._deduplication: Deduplication | None = None
 
     # Commands
 
     def accept(self, message: Message, now: int) -> bool:
         """Take a message at `now` (ms), or give it straight to a consumer; False if it is refused."""
-        seq = self.next_seq
-        self.next_seq = seq + 1
+        if self.special or message.ttl_ms >= 0:
+            return self._accept_specially(message, now)
+        entry = new_entry(message, self.next_seq)
+        self.next_seq += 1
         self.work.left -= 1
-        entry = new_entry(message, seq)
-        if self.ready_count == 0 and self.rotation.active_count != 0:
-            consumer = self.rotation.next(message.body_size)
-            if consumer is not None:
-                self._hand_over(entry, consumer)
-                return True
-        self._append(entry)
-        self.ready_count += 1
-        self.ready_bytes += message.body_size
-        if self.ready_bytes > FLOOD_BYTES:
-            self.work.flooded = self
+        if self.ready_count != 0 or self.rotation.active_count == 0 or not self._offer(entry):
+            self._add(entry)
         return True
 
     def take(self, no_ack: bool) -> Entry | None:
         """Take the first ready message for basic.get; unacknowledged from now on unless `no_ack`."""
-        if self.ready_count == 0:
+        entry = self._next()
+        if entry is None:
             return None
-        entry = self._first()
         self._remove_first(entry)
         self.rotation.revive()
         if not no_ack:
             entry.queue = self
             self.unacked_count += 1
             self.unacked_bytes += entry.message.body_size
+        else:
+            self._left(entry)
         return entry
 
     def settle(self, entry: Entry) -> None:
         """Forget an unacknowledged message; its consumer has room for another."""
-        self.work.left -= 1
-        size = entry.message.body_size
-        self.unacked_count -= 1
-        self.unacked_bytes -= size
-        consumer = entry.consumer
-        if consumer is not None:
-            consumer.window.free(size)
-            consumer.shared.free(size)
+        self._release(entry)
+        if self._deduplication is not None:
+            self._left(entry)
+
+    def reject(self, entry: Entry) -> None:
+        """Forget an unacknowledged message that its client does not want; it may be dead-lettered."""
+        self.settle(entry)
+        self._bury(entry, "rejected")
 
     def requeue(self, entries: list[Entry]) -> None:
         """Put unacknowledged messages back where they were, marked as delivered before."""
+        kept = []
         for entry in entries:
-            self.settle(entry)
-            entry.queue = None  # type: ignore[assignment]
-            entry.consumer = None
-            entry.redelivered = True
-            if not self.deleted:
-                self.ready_count += 1
-                self.ready_bytes += entry.message.body_size
-        if self.deleted:
-            return
-        if len(entries) == 1:
-            insort(self._requeued, entries[0], key=_backwards)
-        elif entries:
-            self._put_back(sorted(entries, key=_backwards))
-        self.rotation.revive()
+            self._give_back(entry)
+            if self.deleted or self._worn_out(entry):
+                continue
+            self.ready_count += 1
+            self.ready_bytes += entry.message.body_size
+            kept.append(entry)
+        if kept:
+            self.chain.put_back(kept)
+            self._watch(kept)
+            self._trim()
+            self.rotation.revive()
+
+    def expire(self, now: int) -> None:
+        """Drop what has expired."""
+        if not self.expire_some(now):
+            self.work.add(Expire(self))
 
     def purge(self) -> int:
         """Drop all ready messages and return how many there were."""
         count = self.ready_count
         self.ready_count = 0
         self.ready_bytes = 0
-        self.work.add(Discard(self._head))
-        self._head = None
-        self._tail = None
-        self._requeued = []
+        if self._deduplication is not None:
+            self._forget_keys()
+        self.work.add(Discard(self.chain.detach()))
+        if self._expiry is not None:
+            self._expiry.stop()
         self.rotation.revive()
         return count
 
@@ -200,14 +236,35 @@ class Queue:
         for consumer in list(self.rotation.everyone):
             self.rotation.remove(consumer)
             consumer.cancelled()
+        if self.lease is not None:
+            self.lease.stop()
         return self.purge()
+
+    def apply(self, traits: Traits, now: int) -> None:
+        """Follow these limits and times from now on."""
+        self.traits = traits
+        if traits.max_priority and not isinstance(self.chain, Priorities):
+            self.chain = Priorities(traits.max_priority)
+        if traits.deduplicates and self._deduplication is None:
+            self._deduplication = Deduplication(self.arguments)
+        if traits.expires_ms is not None:
+            if self.lease is None:
+                self.lease = Lease(self, self._timers, now)
+            self.lease.renew(now)
+        self.rotation.single = traits.single_active_consumer
+        limits = (traits.message_ttl_ms, traits.max_length, traits.max_bytes)
+        self.special = traits.deduplicates or any(limit is not None for limit in limits)
+        if traits.message_ttl_ms is not None:
+            self._shorten(now + traits.message_ttl_ms)
+        self._trim()
 
     # Consumers
 
     def check_subscribable(self, consumer: Consumer) -> None:
         """Refuse a consumer that wants the queue for itself, or that another has for itself."""
         everyone = self.rotation.everyone
-        if everyone and (consumer.exclusive or everyone[0].exclusive):
+        taken = everyone and (consumer.exclusive or everyone[0].exclusive)
+        if taken or (consumer.exclusive and self.traits.single_active_consumer):
             raise AccessRefused(f"{self.title} in exclusive use")
 
     def subscribe(self, consumer: Consumer) -> None:
@@ -221,8 +278,16 @@ class Queue:
         if not consumer.subscribed:
             return
         self.rotation.remove(consumer)
-        if self.unused is not None and not self.rotation.everyone:
+        self.used(self.work.now)
+        if self.rotation.everyone:
+            self.dispatch()
+        elif self.unused is not None:
             self.work.add(self.unused)
+
+    def used(self, now: int) -> None:
+        """Somebody uses the queue: its lease begins anew."""
+        if self.lease is not None:
+            self.lease.renew(now)
 
     def resume(self, consumer: Consumer) -> None:
         """Count a consumer in again that may have room. May call `deliver` before returning."""
@@ -236,7 +301,9 @@ class Queue:
             if self.work.left <= 0:
                 self._defer()
                 return
-            entry = self._first()
+            entry = self._next()
+            if entry is None:
+                return
             consumer = self.rotation.next(entry.message.body_size)
             if consumer is None:
                 return
@@ -256,6 +323,13 @@ class Queue:
             self.deferred = True
             self.work.add(Dispatch(self))
 
+    def _offer(self, entry: Entry) -> bool:
+        consumer = self.rotation.next(entry.message.body_size)
+        if consumer is None:
+            return False
+        self._hand_over(entry, consumer)
+        return True
+
     def _hand_over(self, entry: Entry, consumer: Consumer) -> None:
         self.work.left -= 1
         if not consumer.no_ack:
@@ -266,57 +340,176 @@ class Queue:
             consumer.shared.take(size)
             self.unacked_count += 1
             self.unacked_bytes += size
+        elif self._deduplication is not None:
+            self._left(entry)
         consumer.deliver(entry)
 
-    # The order
+    # Ready messages
 
-    def _put_back(self, entries: list[Entry]) -> None:
-        """Add entries in order, the next one to go last."""
-        requeued = self._requeued
-        oldest = entries[len(entries) - 1]
-        # Much comes back in pieces, oldest first; sorting everything for each would take longer with every piece.
-        if not requeued or oldest.seq > requeued[0].seq:
-            requeued[:0] = entries
-        else:
-            requeued.extend(entries)
-            requeued.sort(key=_backwards)
+    def _add(self, entry: Entry) -> None:
+        self.chain.append(entry)
+        self.ready_count += 1
+        self.ready_bytes += entry.message.body_size
+        if self.ready_bytes > FLOOD_BYTES:
+            self.work.flooded = self
 
-    def _append(self, entry: Entry) -> None:
-        if self._tail is None:
-            self._head = entry
-        else:
-            self._tail.next = entry
-        self._tail = entry
-
-    def _first(self) -> Entry:
-        if self._requeued:
-            return self._requeued[len(self._requeued) - 1]
-        assert self._head is not None
-        return self._head
+    def _next(self) -> Entry | None:
+        """The first ready message that has not expired."""
+        entry = self.chain.first()
+        while entry is not None and entry.expires_at != 0 and entry.expires_at <= self.work.now:
+            self.drop(entry, "expired")
+            entry = self.chain.first()
+        return entry
 
     def _remove_first(self, entry: Entry) -> None:
         self.ready_count -= 1
         self.ready_bytes -= entry.message.body_size
-        if self._requeued:
-            self._requeued.pop()
+        self.chain.remove(entry)
+
+    def drop(self, entry: Entry, reason: str) -> None:
+        """Drop a ready message; it may be dead-lettered."""
+        self.work.left -= 1
+        if entry is self.chain.first():
+            self._remove_first(entry)
+        else:
+            self.ready_count -= 1
+            self.ready_bytes -= entry.message.body_size
+            self.chain.forget(entry, self.ready_count)
+        self._left(entry)
+        self._bury(entry, reason)
+
+    def _bury(self, entry: Entry, reason: str) -> None:
+        if self.traits.dead_letter_exchange is None or self.burial is None or self.deleted:
             return
-        self._head = entry.next
-        entry.next = None
-        if self._head is None:
-            self._tail = None
+        if not self.dead:
+            self.work.add(self.burial)
+        self.dead.append((entry.message, reason))
 
-    def __del__(self) -> None:
-        unchain(self._head)
+    def _left(self, entry: Entry) -> None:
+        if self._deduplication is not None:
+            self._deduplication.remove(key_of(entry.message), self.work.now)
 
+    def _forget_keys(self) -> None:
+        assert self._deduplication is not None
+        if self.unacked_count == 0:
+            self._deduplication.clear()
+            return
+        # What is unacknowledged is still here.
+        for entry in self.chain.entries():
+            self._deduplication.forget(key_of(entry.message))
 
-def unchain(entry: Entry | None) -> None:
-    """Take a chain apart from its front: freed as a whole it would recurse as deep as it is long."""
-    while entry is not None:
-        following = entry.next
-        entry.next = None
-        entry = following
+    # Limits and times
 
+    def _accept_specially(self, message: Message, now: int) -> bool:
+        traits = self.traits
+        self.work.left -= 1
+        key = None
+        if self._deduplication is not None:
+            key = key_of(message)
+            if self._deduplication.seen(key, now):
+                return True
+        entry = new_entry(message, self.next_seq)
+        if traits.overflow != "drop-head" and self._too_much(1, message.body_size):
+            if traits.overflow == "reject-publish-dlx":
+                self._bury(entry, "maxlen")
+            return False
+        self.next_seq += 1
+        if self._deduplication is not None:
+            self._deduplication.add(key)
+        ttl_ms = self._ttl_ms(message)
+        if ttl_ms >= 0:
+            entry.expires_at = now + ttl_ms
+        if self.ready_count == 0 and self.rotation.active_count != 0 and self._offer(entry):
+            return True
+        self._add(entry)
+        if ttl_ms == 0:
+            self.drop(entry, "expired")
+        elif ttl_ms > 0:
+            self._watch([entry])
+        self._trim()
+        return True
 
-def _backwards(entry: Entry) -> int:
-    # The next one to go stands last, where it is cheap to remove.
-    return -entry.seq
+    def _ttl_ms(self, message: Message) -> int:
+        """How long a message may stay; -1 for as long as it likes."""
+        ttl_ms = self.traits.message_ttl_ms
+        if ttl_ms is None:
+            return message.ttl_ms
+        return ttl_ms if message.ttl_ms < 0 else min(ttl_ms, message.ttl_ms)
+
+    def _too_much(self, count: int, size: int) -> bool:
+        """Whether that many messages and body bytes more are over a limit."""
+        traits = self.traits
+        if traits.max_length is not None and self.ready_count + count > traits.max_length:
+            return True
+        return traits.max_bytes is not None and self.ready_bytes + size > traits.max_bytes
+
+    def _trim(self) -> None:
+        """Drop from the front what is over a limit."""
+        if self.traits.overflow != "drop-head":
+            return
+        entry = self.chain.first()
+        while entry is not None and self._too_much(0, 0):
+            expired = entry.expires_at != 0 and entry.expires_at <= self.work.now
+            self.drop(entry, "expired" if expired else "maxlen")
+            entry = self.chain.first()
+
+    def _watch(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            if entry.expires_at:
+                if self._expiry is None:
+                    self._expiry = Expiry(self, self._timers)
+                # Of several priorities, the first to go is not the first to expire.
+                self._expiry.watch(entry, entry.message.ttl_ms >= 0 or self.traits.max_priority > 0)
+
+    def _shorten(self, latest: int) -> None:
+        """Let no ready message stay longer than until `latest`."""
+        for entry in self.chain.entries():
+            if not entry.expires_at or entry.expires_at > latest:
+                entry.expires_at = latest
+                self._watch([entry])
+
+    def expire_some(self, now: int) -> bool:
+        """Drop what has expired as far as the budget goes; True if nothing expired is left."""
+        expiry = self._expiry
+        if expiry is None or self.deleted:
+            return True
+        while self.work.left > 0:
+            entry = self.chain.first()
+            if entry is None or not entry.expires_at or entry.expires_at > now:
+                entry = expiry.next_in_heap(now)
+            if entry is None:
+                expiry.set_next(self.chain.first())
+                return True
+            self.drop(entry, "expired")
+        return False
+
+    def _release(self, entry: Entry) -> None:
+        """It is not unacknowledged any more."""
+        self.work.left -= 1
+        size = entry.message.body_size
+        self.unacked_count -= 1
+        self.unacked_bytes -= size
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.window.free(size)
+            consumer.shared.free(size)
+
+    def _give_back(self, entry: Entry) -> None:
+        self._release(entry)
+        entry.queue = None  # type: ignore[assignment]
+        entry.consumer = None
+        entry.redelivered = True
+        entry.delivery_count += 1
+
+    def _worn_out(self, entry: Entry) -> bool:
+        limit = self.traits.delivery_limit
+        if limit is None or entry.delivery_count <= limit:
+            return False
+        self._left(entry)
+        self._bury(entry, "delivery_limit")
+        return True
+
+    def remove(self) -> None:
+        """The lease has ended."""
+        if self.expired is not None:
+            self.work.add(self.expired)

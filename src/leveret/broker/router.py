@@ -24,6 +24,10 @@ class Router:
 
     def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:
         """The queues reached, in the order of their bindings."""
+        return self.route_all(exchange, [routing_key], headers)
+
+    def route_all(self, exchange: Exchange, routing_keys: list[str], headers: Table | None) -> list[Queue]:
+        """The queues reached with any of these routing keys."""
         self._stamp += 1
         self.cacheable = True
         queues: list[Queue] = []
@@ -35,12 +39,22 @@ class Router:
             at += 1
             if source.by_headers:
                 self.cacheable = False
-            found = source.match(routing_key, headers)
+            found = source.match(routing_keys[0], headers)
+            if len(routing_keys) > 1:
+                found = self._match_more(source, found, routing_keys, headers)
             if not found and source.alternate is not None:
                 found = self._alternate(source)
             for destination in found:
                 self._reach(destination, queues, pending)
         return queues
+
+    def _match_more(
+        self, source: Exchange, found: list[object], routing_keys: list[str], headers: Table | None
+    ) -> list[object]:
+        more = list(found)
+        for routing_key in routing_keys[1:]:
+            more += source.match(routing_key, headers)
+        return more
 
     def _reach(self, destination: object, queues: list[Queue], pending: list[Exchange]) -> None:
         if isinstance(destination, Queue):

@@ -12,7 +12,9 @@ import secrets
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
 from leveret.broker.binding import Binding
+from leveret.broker.dead_letter import Burial
 from leveret.broker.exchange import DefaultExchange, DirectExchange, Exchange, FanoutExchange
 from leveret.broker.headers import HeadersExchange
 from leveret.broker.queue import Queue
@@ -20,7 +22,7 @@ from leveret.broker.router import Router
 from leveret.broker.topic import TopicExchange
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
-from leveret.wire.values import Table, kind_of
+from leveret.wire.values import Table, kind_of, same_value
 
 if TYPE_CHECKING:
     from leveret.broker.binding import Destination
@@ -56,6 +58,12 @@ class DeleteUnused(Task):
         if not self._queue.deleted and not self._queue.consumer_count:
             self._vhost.remove_queue(self._queue)
         return True
+
+
+class DeleteExpired(DeleteUnused):
+    """Deletes a queue whose lease (x-expires) has ended."""
+
+    __slots__ = ()
 
 
 class VirtualHost:
@@ -177,43 +185,63 @@ class VirtualHost:
     ) -> Queue:
         """Make a queue, or check that the one there is the same; `owner` is set for an exclusive one."""
         name = stripped(name)
+        arguments = arguments or {}
         if name:
             check_unreserved("queue", name)
+        elif queue_type(arguments) == "quorum":
+            raise PreconditionFailed("Cannot declare a server-named queue for type rabbit_quorum_queue")
         else:
             name = f"amq.gen-{secrets.token_urlsafe(16)}"
         queue = self.queues.get(name)
         # RabbitMQ: an exclusive queue is never durable, whatever was asked.
         durable = durable and owner is None
         if queue is None:
-            return self._make_queue(name, durable, auto_delete, owner, arguments or {})
+            return self._make_queue(name, durable, auto_delete, owner, arguments)
         if queue.owner is not owner:
             raise locked(queue)
         check_same("durable", queue.title, durable, queue.durable)
         check_same("auto_delete", queue.title, auto_delete, queue.auto_delete)
+        for key in CHECKS:
+            check_same_argument(key, queue.title, arguments, queue.arguments)
+        queue.used(self._broker.work.now)
         return queue
 
     def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
-        queue = Queue(name, self.queue_title(name), self._broker.work, arguments)
+        title = self.queue_title(name)
+        check_name_argument(arguments, "x-dead-letter-exchange", title)
+        check_queue_arguments(arguments, title)
+        if queue_type(arguments) == "quorum":
+            check_quorum_properties(title, durable, owner is not None, auto_delete)
+        queue = Queue(name, title, self._broker.work, arguments, self._broker.timers)
         queue.durable = durable
         queue.auto_delete = auto_delete
         queue.owner = owner
         if auto_delete:
             queue.unused = DeleteUnused(self, queue)
+        queue.expired = DeleteExpired(self, queue)
+        queue.burial = Burial(self, queue)
+        if arguments:
+            queue.apply(traits_of(arguments, {}, {}), self._broker.work.now)
         self.queues[name] = queue
         self._broker.changed()
         return queue
 
     def delete_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue and return how many messages were ready; one that is not there is fine."""
+        queue = self.deletable_queue(name, owner, if_unused=if_unused, if_empty=if_empty)
+        return 0 if queue is None else self.remove_queue(queue)
+
+    def deletable_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> Queue | None:
+        """The queue of that name if it may be deleted so; None if there is none."""
         name = stripped(name)
         if name not in self.queues:
-            return 0
+            return None
         queue = self.queue(name, owner)
         if if_empty and queue.ready_count:
             raise PreconditionFailed(f"{queue.title} not empty")
         if if_unused and queue.consumer_count:
             raise PreconditionFailed(f"{queue.title} in use")
-        return self.remove_queue(queue)
+        return queue
 
     def remove_queue(self, queue: Queue) -> int:
         """Remove a queue with its bindings and messages."""
@@ -317,7 +345,13 @@ def check_same(key: str, title: str, received: object, current: object) -> None:
 def check_same_argument(key: str, title: str, received: Table, current: Table) -> None:
     """Refuse a second declaration that differs in an argument."""
     if key in received and key in current:
-        check_same(key, title, received[key], current[key])
+        if not same_value(received[key], current[key]):
+            raise PreconditionFailed(
+                f"inequivalent arg '{key}' for {title}: received '{plain(received[key])}' "
+                f"but current is '{plain(current[key])}'"
+            )
+    elif key == "x-queue-type" and "classic" in (received.get(key), current.get(key)):
+        return
     elif key in received or key in current:
         raise PreconditionFailed(
             f"inequivalent arg '{key}' for {title}: received {described(received, key)} "

@@ -5,6 +5,7 @@ cdef class Task:
 
 cdef class Work:
     cdef public long left
+    cdef public long long now
     cdef public object flooded
     cdef list _tasks
     cdef Py_ssize_t _head

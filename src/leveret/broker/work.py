@@ -30,12 +30,16 @@ class Task:
 
 
 class Work:
-    """One broker's budget and task list; `flooded` is a queue that this pass has made, or kept, very full."""
+    """One broker's budget and task list.
 
-    __slots__ = ("_head", "_tasks", "flooded", "left")
+    `now` is the time of the pass (ms); `flooded` is a queue that it has made, or kept, very full.
+    """
+
+    __slots__ = ("_head", "_tasks", "flooded", "left", "now")
 
     def __init__(self) -> None:
         self.left = PASS_BUDGET
+        self.now = 0
         self.flooded: Any = None
         self._tasks: list[Task] = []
         self._head = 0

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from leveret.broker.consumer import Window
 from leveret.errors import ChannelError, NotAllowed, NotImplementedFault, PreconditionFailed
 from leveret.protocol.confirms import Confirms
+from leveret.protocol.reply_to import NAME as REPLY_TO
+from leveret.protocol.reply_to import check_reply_consumer, close_reply_to, open_reply_to
 from leveret.protocol.settlement import Requeue
 from leveret.protocol.subscriber import Subscriber
 from leveret.protocol.topology import reply
@@ -76,7 +78,11 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
     name = channel.queue_name(m.queue)
     if m.consumer_tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{m.consumer_tag}'")
-    queue = channel.vhost.queue(name, channel.session)
+    if name == REPLY_TO:
+        check_reply_consumer(channel, m.no_ack)
+        queue = open_reply_to(channel)
+    else:
+        queue = channel.vhost.queue(name, channel.session)
     tag = m.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
     consumer = Subscriber(
         tag,
@@ -102,11 +108,13 @@ def on_basic_cancel(channel: "Channel", m: BasicCancel) -> None:
     consumer = channel.consumers.pop(m.consumer_tag, None)
     if consumer is not None:
         consumer.queue.cancel(consumer)
+        close_reply_to(channel, consumer)
     reply(channel, m.no_wait, BasicCancelOk(m.consumer_tag))
 
 
 def on_basic_get(channel: "Channel", m: BasicGet) -> None:
     queue = channel.vhost.queue(channel.queue_name(m.queue), channel.session)
+    queue.used(channel.session.now)
     entry = queue.take(m.no_ack)
     if entry is None:
         reply(channel, False, BasicGetEmpty())

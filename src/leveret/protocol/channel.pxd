@@ -17,7 +17,7 @@ ctypedef const unsigned char* Octets
 cdef int BASIC_CLASS, ROUTES_MAX, SPREAD_FROM, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
 cdef int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, FRAME_OVERHEAD, HEADER_MIN_SIZE
 cdef unsigned long BASIC_PUBLISH, BASIC_ACK, BASIC_NACK, BASIC_REJECT
-cdef long FLAG_EXPIRATION, FLAG_HEADERS, FLAG_USER_ID, PERSISTENT
+cdef long FLAG_EXPIRATION, FLAG_HEADERS, FLAG_USER_ID, FLAG_REPLY_TO, COPIED
 
 @cython.final
 cdef class Route:
@@ -42,6 +42,7 @@ cdef class Channel:
     cdef public Window shared
     cdef public Window prefetch
     cdef public str last_queue_name
+    cdef public str reply_to
     cdef long long _epoch
     cdef dict _routes
     cdef bytes _last_method
@@ -65,6 +66,7 @@ cdef class Channel:
     cdef _finish(self, object incoming)
     @cython.locals(route=Route, flags=long, queues=list, message=Message, queue=Queue, now="long long")
     cdef _publish(self, bytes method, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
+    cpdef refuse(self)
     @cython.locals(confirms=Confirms)
     cdef _count_confirm(self)
     @cython.locals(queue=Queue)
@@ -73,8 +75,9 @@ cdef class Channel:
     cdef Route _route(self, bytes method)
     @cython.locals(name_end=Py_ssize_t, key_end=Py_ssize_t, name=str, key=str, exchange=Exchange, router=Router, route=Route)
     cdef Route _find_route(self, bytes method)
-    cdef list _route_by_headers(self, Route route, bytes content, Py_ssize_t header_size)
-    cdef _check_properties(self, object properties)
+    cdef list _route_by_headers(self, Route route, Message message)
+    cdef tuple _copied(self, Route route, Message message)
+    cdef _check_properties(self, Message message)
     @cython.locals(origin=Origin)
     cpdef return_message(self, Message message)
     cpdef write_content(self, Message message)
@@ -85,5 +88,5 @@ cdef class Channel:
     cdef _settle_up_to(self, unsigned long long tag)
     @cython.locals(tag="unsigned long long")
     cdef _on_basic_nack(self, unsigned long index, FrameReader reader)
-    cpdef settle(self, list entries, bint requeue)
+    cpdef settle(self, list entries, int how)
     cpdef after_settling(self)

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Window
+from leveret.broker.dead_letter import carbon_copies, rewritten
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
@@ -30,8 +31,9 @@ from leveret.errors import (
 from leveret.protocol.confirms import Confirms
 from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.incoming import Incoming
+from leveret.protocol.reply_to import PREFIX, close_reply_to, with_reply_to
 from leveret.protocol.session import Session
-from leveret.protocol.settlement import Requeue, Settle, nothing
+from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, Requeue, nothing, settlement
 from leveret.protocol.spread import Spread
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
@@ -39,11 +41,12 @@ from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
 from leveret.terms import quoted
 from leveret.wire.content import (
+    COPIED,
     FLAG_EXPIRATION,
     FLAG_HEADERS,
+    FLAG_REPLY_TO,
     FLAG_USER_ID,
     HEADER_MIN_SIZE,
-    PERSISTENT,
     check_properties,
     frame_content,
     properties_of,
@@ -51,7 +54,6 @@ from leveret.wire.content import (
 from leveret.wire.frames import FRAME_OVERHEAD, FrameReader
 from leveret.wire.methods import decode_method
 from leveret.wire.output import Output
-from leveret.wire.properties import Properties
 from leveret.wire.spec import (
     BASIC_ACK,
     BASIC_NACK,
@@ -69,6 +71,7 @@ from leveret.wire.spec import (
     ChannelOpenOk,
     Method,
 )
+from leveret.wire.values import Table, kind_of
 
 BASIC_CLASS = 60
 ROUTES_MAX = 4096
@@ -107,6 +110,7 @@ class Channel:
         "number",
         "output",
         "prefetch",
+        "reply_to",
         "session",
         "shared",
         "state",
@@ -130,6 +134,7 @@ class Channel:
         self.shared = Window()
         self.prefetch = Window()
         self.last_queue_name = ""
+        self.reply_to = ""
         self._epoch = 0
         self._routes: dict[bytes, Route] = {}
         self._last_method = b""
@@ -316,12 +321,16 @@ class Channel:
             route = self._route(method)
         flags = check_properties(content, header_size)
         queues = route.queues
-        if flags & (FLAG_HEADERS | FLAG_EXPIRATION | FLAG_USER_ID):
+        message = new_message(route.origin, content, header_size, body_size, frame_size, flags)
+        if flags & (FLAG_HEADERS | FLAG_EXPIRATION | FLAG_USER_ID | FLAG_REPLY_TO):
             if flags & (FLAG_EXPIRATION | FLAG_USER_ID):
-                self._check_properties(properties_of(content, header_size))
-            if route.by_headers:
-                queues = self._route_by_headers(route, content, header_size)
-        message = new_message(route.origin, content, header_size, body_size, frame_size, (flags & PERSISTENT) != 0)
+                self._check_properties(message)
+            if flags & FLAG_REPLY_TO:
+                message = with_reply_to(self, message)
+            if flags & COPIED:
+                message, queues = self._copied(route, message)
+            elif route.by_headers:
+                queues = self._route_by_headers(route, message)
         if self.transaction is not None:
             self.transaction.publish(message, queues, route.mandatory)
             return
@@ -334,9 +343,18 @@ class Channel:
         now = self.session.now
         if len(queues) == 1:
             queue = queues[0]
-            queue.accept(message, now)
+            if not queue.accept(message, now):
+                self.refuse()
         else:
             self._spread(message, queues, now)
+
+    def refuse(self) -> None:
+        """A queue did not take the last message."""
+        confirms = self.confirms
+        if confirms is not None and (
+            not confirms.refused or confirms.refused[len(confirms.refused) - 1] != confirms.published
+        ):
+            confirms.refuse()
 
     def _count_confirm(self) -> None:
         confirms = self.confirms
@@ -348,10 +366,11 @@ class Channel:
 
     def _spread(self, message: Message, queues: list[Queue], now: int) -> None:
         if len(queues) > SPREAD_FROM:
-            self.session.do(Spread(message, queues, now))
+            self.session.do(Spread(message, queues, now, self.refuse))
             return
         for queue in queues:
-            queue.accept(message, now)
+            if not queue.accept(message, now):
+                self.refuse()
 
     def _route(self, method: bytes) -> Route:
         """The route of a basic.publish, remembered or looked up."""
@@ -379,26 +398,45 @@ class Channel:
         exchange.check_publishable()
         router = self.vhost.router
         route = Route(Origin(name, key, method[6:key_end] + b"\xce"), (method[key_end] & MANDATORY) != 0)
-        route.queues = router.route(exchange, key, None)
-        route.by_headers = not router.cacheable
+        if not name and key.startswith(PREFIX):
+            waiting = self.broker.replies.get(key)
+            route.queues = [] if waiting is None else [waiting]
+        else:
+            route.queues = router.route(exchange, key, None)
+            route.by_headers = not router.cacheable
         if len(self._routes) >= ROUTES_MAX:
             self._routes = {}
         self._routes[method] = route
         return route
 
-    def _route_by_headers(self, route: Route, content: bytes, header_size: int) -> list[Queue]:
-        headers = properties_of(content, header_size).headers
+    def _route_by_headers(self, route: Route, message: Message) -> list[Queue]:
+        headers = properties_of(message.content, message.header_size).headers
         exchange = self.vhost.exchange(route.origin.exchange)
         return self.vhost.router.route(exchange, route.origin.routing_key, headers)
 
-    def _check_properties(self, properties: Properties) -> None:
+    def _copied(self, route: Route, message: Message) -> tuple[Message, list[Queue]]:
+        """A message with more routing keys in its headers CC and BCC; nobody sees the latter."""
+        properties = properties_of(message.content, message.header_size)
+        headers = properties.headers or {}
+        check_copies(headers)
+        keys = [route.origin.routing_key, *carbon_copies(headers, "CC"), *carbon_copies(headers, "BCC")]
+        queues = self.vhost.router.route_all(self.vhost.exchange(route.origin.exchange), keys, headers)
+        if "BCC" in headers:
+            properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
+            ttl_ms = message.ttl_ms
+            message = rewritten(message, properties, message.origin)
+            message.ttl_ms = ttl_ms
+        return message, queues
+
+    def _check_properties(self, message: Message) -> None:
+        properties = properties_of(message.content, message.header_size)
         user = self.session.user
-        if properties.user_id is not None and properties.user_id != user.name and "impersonator" not in user.tags:
+        if properties.user_id not in (None, user.name) and "impersonator" not in user.tags:
             raise PreconditionFailed(
                 f"user_id property set to '{properties.user_id}' but authenticated user was '{user.name}'"
             )
         if properties.expiration is not None:
-            check_expiration(properties.expiration)
+            message.ttl_ms = parse_expiration(properties.expiration)
 
     def return_message(self, message: Message) -> None:
         origin = message.origin
@@ -430,7 +468,7 @@ class Channel:
         if entry is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
         if self.transaction is not None:
-            self.transaction.settle([entry], requeue=False)
+            self.transaction.settle([entry], ACKED)
             return
         queue = entry.queue
         queue.settle(entry)
@@ -444,16 +482,14 @@ class Channel:
         entries = self.unacked.take_up_to(tag)
         if entries is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
-        self.settle(entries, requeue=False)
+        self.settle(entries, ACKED)
 
-    def settle(self, entries: list[Entry], requeue: bool) -> None:
-        """Forget these entries or put them back, at once or with the transaction."""
+    def settle(self, entries: list[Entry], how: int) -> None:
+        """Settle these entries, at once or with the transaction."""
         if self.transaction is not None:
-            self.transaction.settle(entries, requeue)
-        elif requeue:
-            self.session.do(Requeue(entries, self.after_settling))
+            self.transaction.settle(entries, how)
         else:
-            self.session.do(Settle(entries, self.after_settling))
+            self.session.do(settlement(how, entries, self.after_settling))
 
     def _on_basic_nack(self, index: int, reader: FrameReader) -> None:
         method = decode_method(index, reader.payload(), 4, reader.stop - reader.start)
@@ -467,7 +503,7 @@ class Channel:
             entries = None if entry is None else [entry]
         if entries is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
-        self.settle(entries, method.requeue)  # type: ignore[attr-defined]
+        self.settle(entries, REQUEUED if method.requeue else REJECTED)  # type: ignore[attr-defined]
 
     # State
 
@@ -526,6 +562,7 @@ class Channel:
         """Stop consuming and publishing; the unacknowledged entries are the caller's to give back."""
         for consumer in list(self.consumers.values()):
             consumer.queue.cancel(consumer)
+            close_reply_to(self, consumer)
         self.consumers = {}
         if self.incoming is not None:
             self.session.count_incomplete(-len(self.incoming.body))
@@ -536,8 +573,14 @@ class Channel:
         return self.unacked.take_all()
 
 
-def check_expiration(expiration: str) -> None:
-    """Refuse what is not a number of ms, with RabbitMQ's text."""
+def check_copies(headers: Table) -> None:
+    for name in ("CC", "BCC"):
+        if name in headers and not isinstance(headers[name], list):
+            raise PreconditionFailed(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind_of(headers[name])}}}')
+
+
+def parse_expiration(expiration: str) -> int:
+    """A time to live in ms; what is not one is refused with RabbitMQ's text."""
     digits = expiration[1:] if expiration[:1] in ("+", "-") else expiration
     count = len(digits) - len(digits.lstrip("0123456789"))
     if not count:
@@ -549,6 +592,7 @@ def check_expiration(expiration: str) -> None:
         raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_negative,{value}}}")
     if value > EXPIRATION_MAX_MS:
         raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_too_large,{value}}}")
+    return value
 
 
 EXPIRATION_MAX_MS = 315360000000

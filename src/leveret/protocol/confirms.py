@@ -1,30 +1,52 @@
 """Publisher confirms of one channel.
 
 Each message published in confirm mode has a number; everything settled since the last time is told in one basic.ack
-with `multiple`. A basic.return goes out before the acknowledgement of its message, since it is written at once.
+with `multiple`; what a queue refused has a basic.nack in between. A basic.return goes out before the acknowledgement of
+its message, since it is written at once.
 """
 
 from leveret.wire.content import END, frame_head
 from leveret.wire.output import Output
-from leveret.wire.spec import BASIC_ACK, FRAME_METHOD
+from leveret.wire.spec import BASIC_ACK, BASIC_NACK, FRAME_METHOD
 
 ACK_FIELDS = 9
+NUMBER_END = 7 + 4 + 8
 
 
 class Confirms:
-    """Numbers published, settled and told."""
+    """Numbers published, settled and told; `refused` are those that some queue did not take."""
 
-    __slots__ = ("_frame", "published", "told")
+    __slots__ = ("_frames", "_nack", "published", "refused", "told")
 
     def __init__(self, channel: int) -> None:
         self.published = 0
         self.told = 0
-        head = frame_head(FRAME_METHOD, channel, 4 + ACK_FIELDS) + BASIC_ACK.to_bytes(4, "big")
-        self._frame = (head + bytes(8) + b"\x00" + END, head + bytes(8) + b"\x01" + END)
+        self.refused: list[int] = []
+        head = frame_head(FRAME_METHOD, channel, 4 + ACK_FIELDS)
+        ack = head + BASIC_ACK.to_bytes(4, "big") + bytes(8)
+        self._frames = (ack + b"\x00" + END, ack + b"\x01" + END)
+        self._nack = head + BASIC_NACK.to_bytes(4, "big") + bytes(9) + END
+
+    def refuse(self) -> None:
+        """The last message published was not taken by a queue, or by one more."""
+        if not self.refused or self.refused[len(self.refused) - 1] != self.published:
+            self.refused.append(self.published)
 
     def tell(self, output: Output) -> None:
         """Acknowledge what has been settled and not been told."""
-        count = self.published - self.told
+        if self.refused:
+            self._tell_refused(output)
+        self._tell_up_to(self.published, output)
+
+    def _tell_refused(self, output: Output) -> None:
+        for number in self.refused:
+            self._tell_up_to(number - 1, output)
+            output.write_numbered(self._nack, NUMBER_END, number)
+            self.told = number
+        self.refused = []
+
+    def _tell_up_to(self, number: int, output: Output) -> None:
+        count = number - self.told
         if count > 0:
-            self.told = self.published
-            output.write_numbered(self._frame[count > 1], 7 + 4 + 8, self.published)
+            self.told = number
+            output.write_numbered(self._frames[count > 1], NUMBER_END, number)

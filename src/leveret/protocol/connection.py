@@ -104,7 +104,7 @@ class Connection:
     def receive(self, data: bytes, now: int) -> None:
         """Take bytes that have arrived at `now` (ms)."""
         self._received_at = now
-        self.session.now = now
+        self._set_time(now)
         if self.state == HEADER:
             data = self._on_protocol_header(data)
         if self.state == DEAF:
@@ -119,7 +119,7 @@ class Connection:
             self.receive(bytes(buffer[:size]), now)
             return
         self._received_at = now
-        self.session.now = now
+        self._set_time(now)
         self.reader.read_from(buffer, size)
         self._pass()
 
@@ -129,9 +129,13 @@ class Connection:
 
     def go_on(self, now: int) -> None:
         """Go on where a spent budget stopped."""
-        self.session.now = now
+        self._set_time(now)
         self.reader.feed(b"")
         self._pass()
+
+    def _set_time(self, now: int) -> None:
+        self.session.now = now
+        self.broker.work.now = now
 
     @property
     def busy(self) -> bool:
@@ -154,7 +158,7 @@ class Connection:
 
     def drained(self, now: int) -> None:
         """The client has read: its consumers may have more."""
-        self.session.now = now
+        self._set_time(now)
         self.broker.work.begin()
         for channel in list(self.session.channels.values()):
             channel.resume_consumers()
@@ -175,7 +179,7 @@ class Connection:
     def shut(self, reason: str, now: int) -> None:
         """Close because the broker says so."""
         if self.state == RUNNING:
-            self.session.now = now
+            self._set_time(now)
             self.session.method_index = 0
             self._close(ConnectionForced(reason))
         elif self.state != CLOSING:
@@ -183,7 +187,7 @@ class Connection:
 
     def crash(self, now: int) -> None:
         """Close because of a fault of our own."""
-        self.session.now = now
+        self._set_time(now)
         self.session.method_index = 0
         self.session.pending = None
         if self.state == RUNNING:

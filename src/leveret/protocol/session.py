@@ -65,8 +65,10 @@ class Session:
 
     def go_on(self) -> bool:
         """Go on with the task in hand; True if none is left."""
-        if self.pending is not None and self.pending.run(self.broker.work):
-            self.pending = None
+        task, self.pending = self.pending, None
+        # One that fails is done with; what its failure begins may be pending then.
+        if task is not None:
+            self.do(task)
         return self.pending is None
 
     def own(self, queue: Queue) -> None:

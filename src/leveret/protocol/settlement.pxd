@@ -5,6 +5,7 @@ from leveret.broker.queue cimport Queue
 from leveret.broker.work cimport Task, Work
 
 cdef class Settle(Task):
+    cdef bint _rejected
     cdef list _entries
     cdef object _done
     cdef Py_ssize_t _at

@@ -13,15 +13,19 @@ from leveret.broker.work import Task, Work
 
 PIECE = 1000
 
+# What becomes of a message: done with, not wanted, or given back.
+ACKED, REJECTED, REQUEUED = 0, 1, 2
+
 
 class Settle(Task):
-    """Forget these entries; their consumers go on as room appears."""
+    """Forget these entries, or reject them; their consumers go on as room appears."""
 
-    __slots__ = ("_at", "_done", "_entries")
+    __slots__ = ("_at", "_done", "_entries", "_rejected")
 
-    def __init__(self, entries: list[Entry], done: Callable[[], None]) -> None:
+    def __init__(self, entries: list[Entry], done: Callable[[], None], rejected: bool = False) -> None:
         self._entries = entries
         self._done = done
+        self._rejected = rejected
         self._at = 0
 
     def run(self, work: Work) -> bool:
@@ -32,7 +36,10 @@ class Settle(Task):
         for at in range(self._at, end):
             entry = entries[at]
             queue = entry.queue
-            queue.settle(entry)
+            if self._rejected:
+                queue.reject(entry)
+            else:
+                queue.settle(entry)
             consumer = entry.consumer
             if consumer is not None and consumer is not last and not consumer.active and not consumer.shared.limited():
                 waiting.append(consumer)
@@ -71,6 +78,13 @@ class Requeue(Task):
             return False
         self._done()
         return True
+
+
+def settlement(how: int, entries: list[Entry], done: Callable[[], None]) -> Task:
+    """The task that settles these entries so."""
+    if how == REQUEUED:
+        return Requeue(entries, done)
+    return Settle(entries, done, how == REJECTED)
 
 
 def _by_queue(entries: list[Entry]) -> dict[Queue, list[Entry]]:

@@ -6,6 +6,8 @@ Each handler checks, calls the vhost, and answers unless the client asked for no
 from typing import TYPE_CHECKING
 
 from leveret.broker.vhost import check_not_default, stripped
+from leveret.protocol.reply_to import NAME as REPLY_TO
+from leveret.protocol.reply_to import declare_reply_to
 from leveret.wire.spec import (
     AccessRequest,
     AccessRequestOk,
@@ -80,8 +82,13 @@ def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
 
 def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
     session = channel.session
+    if m.queue.startswith(REPLY_TO):
+        declare_reply_to(channel, stripped(m.queue))
+        reply(channel, m.no_wait, QueueDeclareOk(stripped(m.queue), 0, 1))
+        return
     if m.passive:
         queue = channel.vhost.queue(stripped(m.queue), session)
+        queue.used(session.now)
     else:
         owner = session if m.exclusive else None
         count = len(channel.vhost.queues)
@@ -96,8 +103,11 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
 
 def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     name = channel.queue_name(m.queue)
-    count = channel.vhost.delete_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
-    reply(channel, m.no_wait, QueueDeleteOk(count))
+    queue = channel.vhost.deletable_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
+    # RabbitMQ: the answer goes before what the queue's consumers on this channel hear.
+    reply(channel, m.no_wait, QueueDeleteOk(0 if queue is None else queue.ready_count))
+    if queue is not None:
+        channel.vhost.remove_queue(queue)
 
 
 def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:

@@ -1,7 +1,8 @@
 """A channel's transaction: messages and acknowledgements that wait for tx.commit.
 
 RabbitMQ: a message is routed when it is published and delivered when it is committed; an acknowledgement is checked when
-it is made, and takes effect when it is committed. On commit the messages go first, and their returns with them.
+it is made, and takes effect when it is committed. On commit the messages go first, and their returns with them; if a
+queue refuses one, the channel is closed.
 """
 
 from collections.abc import Callable
@@ -9,8 +10,8 @@ from collections.abc import Callable
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
-from leveret.errors import ResourceError
-from leveret.protocol.settlement import Requeue, Settle, nothing
+from leveret.errors import PreconditionFailed, ResourceError
+from leveret.protocol.settlement import nothing, settlement
 
 BUFFERED_SIZE_MAX = 64 << 20
 # What a message or an acknowledgement costs besides its bytes.
@@ -26,16 +27,16 @@ class Transaction:
 
     def __init__(self) -> None:
         self.publishes: list[Publish] = []
-        self.settlements: list[tuple[bool, list[Entry]]] = []
+        self.settlements: list[tuple[int, list[Entry]]] = []
         self._size = 0
 
     def publish(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
         self._count(len(message.content) + OVERHEAD)
         self.publishes.append((message, queues, mandatory))
 
-    def settle(self, entries: list[Entry], requeue: bool) -> None:
+    def settle(self, entries: list[Entry], how: int) -> None:
         # Kept first: the entries are nowhere else, and must go back if they are too many.
-        self.settlements.append((requeue, entries))
+        self.settlements.append((how, entries))
         self._count(len(entries) * OVERHEAD)
 
     def entries(self) -> list[Entry]:
@@ -51,7 +52,7 @@ class Transaction:
 class Commit(Task):
     """Carries out a transaction in pieces; `done` is called when all of it is."""
 
-    __slots__ = ("_at", "_done", "_now", "_returned", "_settlements", "_transaction")
+    __slots__ = ("_at", "_done", "_now", "_partial", "_returned", "_settlements", "_transaction")
 
     def __init__(
         self, transaction: Transaction, now: int, returned: Callable[[Message], None], done: Callable[[], None]
@@ -60,9 +61,10 @@ class Commit(Task):
         self._now = now
         self._returned = returned
         self._done = done
+        self._partial = False
         self._at = 0
         self._settlements: list[Task] = [
-            (Requeue if requeue else Settle)(entries, nothing) for requeue, entries in reversed(transaction.settlements)
+            settlement(how, entries, nothing) for how, entries in reversed(transaction.settlements)
         ]
 
     def run(self, work: Work) -> bool:
@@ -75,6 +77,8 @@ class Commit(Task):
                 self._settlements.pop()
         if self._at < len(publishes) or self._settlements:
             return False
+        if self._partial:
+            raise PreconditionFailed("partial tx completion")
         self._done()
         return True
 
@@ -83,4 +87,5 @@ class Commit(Task):
         if mandatory and not live:
             self._returned(message)
         for queue in live:
-            queue.accept(message, self._now)
+            if not queue.accept(message, self._now):
+                self._partial = True

@@ -28,6 +28,7 @@ class Node:
         self.transports: set[Transport] = set()
         self._servers: list[asyncio.Server] = []
         self._heap: Heap | None = None
+        self._outbox: Outbox | None = None
 
     async def start(self) -> None:
         """Listen; OSError if that cannot be."""
@@ -35,7 +36,7 @@ class Node:
         loop = asyncio.get_running_loop()
         inbox = Inbox(self._config.frame_max)
         self._heap = Heap(loop)
-        outbox = Outbox(loop, self.broker, self._heap)
+        outbox = self._outbox = Outbox(loop, self.broker, self._heap)
         server = await loop.create_server(
             lambda: Transport(self.broker, inbox, outbox, self.transports, loop),
             self._config.host,
@@ -65,6 +66,8 @@ class Node:
         await asyncio.sleep(0)
         if self._heap is not None:
             self._heap.close()
+        if self._outbox is not None:
+            self._outbox.close()
         log.info("stopped")
 
 

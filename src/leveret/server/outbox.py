@@ -8,12 +8,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from leveret.broker.broker import Broker
+from leveret.broker.timers import NEVER
+from leveret.server.clock import now_ms
 from leveret.server.memory import Heap
 
 if TYPE_CHECKING:
     from leveret.server.transport import Transport
 
 HOLD_S = 0.002
+TIMERS_A_TURN = 1000
 
 
 class Outbox:
@@ -27,6 +30,8 @@ class Outbox:
         self._busy: list[Transport] = []
         self._held: list[Transport] = []
         self._scheduled = False
+        self._armed_at = NEVER
+        self._alarm: asyncio.TimerHandle | None = None
 
     def wake(self, transport: "Transport") -> None:
         """This connection has something to send."""
@@ -64,12 +69,38 @@ class Outbox:
                 transport.go_on()
         if self._broker.work:
             self._drain()
+        self.arm()
         woken, self._woken = self._woken, []
         for transport in woken:
             transport.flush()
 
+    def arm(self) -> None:
+        """Have the broker's timers looked at when the next one is due."""
+        at = self._broker.timers.next_at()
+        if at >= self._armed_at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._armed_at = at
+        self._alarm = self._loop.call_later(max(0, at - now_ms()) / 1000, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._armed_at = NEVER
+        self._alarm = None
+        now = now_ms()
+        work = self._broker.work
+        work.now = now
+        work.begin()
+        self._broker.timers.run(now, TIMERS_A_TURN)
+        self.schedule()
+
     def _drain(self) -> None:
         work = self._broker.work
+        work.now = now_ms()
         work.begin()
         if not work.drain():
             self.schedule()
+
+    def close(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()

@@ -187,6 +187,7 @@ class Transport(asyncio.BufferedProtocol):
             self._wait_for_readers(self._broker.work.flooded)
         if self._broker.work:
             self._outbox.schedule()
+        self._outbox.arm()
         if connection.ended:
             connection.output.wake()
         if connection.tick_at != self._tick_at:

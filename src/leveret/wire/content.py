@@ -18,15 +18,20 @@ PROPERTIES_AT = FLAGS_AT + 2
 HEADER_MIN_SIZE = 14
 
 FLAG_HEADERS = 0x2000
+FLAG_REPLY_TO = 0x0200
 FLAG_EXPIRATION = 0x0100
 FLAG_USER_ID = 0x0010
 PERSISTENT = 1 << 16
+COPIED = 1 << 17
+PRIORITY_SHIFT = 24
 
 END = bytes([FRAME_END])
 
 
 def check_properties(content: bytes, header_size: int) -> int:
-    """Check that the properties are whole and well formed; return their flags, and PERSISTENT for delivery mode 2.
+    """Check that the properties are whole and well formed; return their flags and what is added to them.
+
+    Added are PERSISTENT for delivery mode 2, COPIED if there is a header CC or BCC, and from bit 24 on the priority.
 
     Nothing is decoded: a message is passed on as it came, but what would break a consumer must not get that far.
     RabbitMQ: the two lowest flags mean nothing.
@@ -51,13 +56,16 @@ def check_properties(content: bytes, header_size: int) -> int:
                 at += 4
                 if size > stop - at:
                     raise SyntaxFault("properties are cut short")
-                check_table(content, at, at + size, 0)
+                if check_table(content, at, at + size, 0):
+                    found |= COPIED
                 at += size
             elif bit == 12:
                 if p[at] == 2:
                     found |= PERSISTENT
                 at += 1
             elif bit == 11:
+                priority = p[at]  # as above
+                found |= priority << PRIORITY_SHIFT
                 at += 1
             elif bit == 6:
                 at += 8

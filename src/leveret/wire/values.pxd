@@ -4,7 +4,7 @@ ctypedef const unsigned char* Octets
 
 cdef bytes _SHAPES
 
-@cython.locals(p=Octets, at=Py_ssize_t)
+@cython.locals(p=Octets, at=Py_ssize_t, size=int, value=Py_ssize_t, copied=int)
 cpdef int check_table(bytes data, Py_ssize_t start, Py_ssize_t stop, int depth) except -1
 
 @cython.locals(at=Py_ssize_t)

@@ -140,16 +140,24 @@ _SHAPES = _shapes()
 
 
 def check_table(data: bytes, start: int, stop: int, depth: int) -> int:
-    """Raise unless a well-formed table lies exactly between `start` and `stop`; `depth` is 0 outside of any other."""
+    """Raise unless a well-formed table lies exactly between `start` and `stop`; `depth` is 0 outside of any other.
+
+    Returns 1 if one of its names is CC or BCC, which are more routing keys of a message, else 0.
+    """
     if start < 0 or start > stop or stop > len(data):
         raise SyntaxFault("table reaches past its end")
     if depth >= TABLE_DEPTH_MAX:
         raise SyntaxFault(f"tables and arrays nested deeper than {TABLE_DEPTH_MAX}")
     p = data
     at = start
+    copied = 0
     while at < stop:
-        at = _check_value(data, at + 1 + p[at], stop, depth)
-    return 0
+        size = p[at]
+        value = _check_value(data, at + 1 + size, stop, depth)
+        if (size == 2 or size == 3) and p[at + size] == 67 and p[at + size - 1] == 67 and (size == 2 or p[at + 1] == 66):  # noqa: PLR1714
+            copied = 1
+        at = value
+    return copied
 
 
 def check_array(data: bytes, start: int, stop: int, depth: int) -> int:

@@ -1,0 +1,183 @@
+"""Ready entries in order: a chain, with what was given back before it, or one such chain for each priority.
+
+(1) What was given back stands, in order of seq, before everything that was never taken: whatever was taken came from
+    the front, so every seq in `_requeued` is below every seq in the chain.
+(2) Not a list: a long one would have to be copied to grow, and the garbage collector would look through it.
+(3) An entry removed from the middle stays as a husk (`waiting` is False, its message gone) until it comes to the front,
+    or until there are more husks than entries.
+"""
+
+from bisect import insort
+
+from leveret.broker.message import Entry
+
+HUSKS_MAX = 1024
+
+
+class Chain:
+    """Entries of one priority."""
+
+    __slots__ = ("_head", "_husks", "_requeued", "_tail")
+
+    def __init__(self) -> None:
+        self._head: Entry | None = None
+        self._tail: Entry | None = None
+        self._requeued: list[Entry] = []
+        self._husks = 0
+
+    def append(self, entry: Entry) -> None:
+        entry.waiting = True
+        if self._tail is None:
+            self._head = entry
+        else:
+            self._tail.next = entry
+        self._tail = entry
+
+    def first(self) -> Entry | None:
+        """The entry that goes next."""
+        if self._husks != 0:
+            self._skip_husks()
+        if self._requeued:
+            return self._requeued[len(self._requeued) - 1]
+        return self._head
+
+    def remove(self, entry: Entry) -> None:
+        """Remove the entry that `first` has returned."""
+        entry.waiting = False
+        if self._requeued:
+            self._requeued.pop()
+            return
+        self._head = entry.next
+        entry.next = None
+        if self._head is None:
+            self._tail = None
+
+    def forget(self, entry: Entry, left: int) -> None:
+        """Remove an entry from anywhere; `left` entries stay."""
+        entry.waiting = False
+        self._husks += 1
+        if self._husks > HUSKS_MAX and self._husks > left:
+            self._sweep()
+
+    def put_back(self, entries: list[Entry]) -> None:
+        """Put entries back that were taken, where they were."""
+        for entry in entries:
+            entry.waiting = True
+        if len(entries) == 1:
+            insort(self._requeued, entries[0], key=_backwards)
+            return
+        entries = sorted(entries, key=_backwards)
+        requeued = self._requeued
+        # Much comes back in pieces, oldest first; sorting everything for each would take longer with every piece.
+        if not requeued or entries[len(entries) - 1].seq > requeued[0].seq:
+            requeued[:0] = entries
+        else:
+            requeued.extend(entries)
+            requeued.sort(key=_backwards)
+
+    def entries(self) -> list[Entry]:
+        """All entries in the order they would go."""
+        found = [entry for entry in reversed(self._requeued) if entry.waiting]
+        entry = self._head
+        while entry is not None:
+            if entry.waiting:
+                found.append(entry)
+            entry = entry.next
+        return found
+
+    def detach(self) -> list[Entry]:
+        """Empty it; the heads of the chains that have to be taken apart."""
+        head = self._head
+        self._head = None
+        self._tail = None
+        self._requeued = []
+        self._husks = 0
+        return [] if head is None else [head]
+
+    def _skip_husks(self) -> None:
+        requeued = self._requeued
+        while requeued and not requeued[len(requeued) - 1].waiting:
+            requeued.pop()
+            self._husks -= 1
+        if requeued:
+            return
+        entry = self._head
+        while entry is not None and not entry.waiting:
+            self._head = entry.next
+            entry.next = None
+            entry = self._head
+            self._husks -= 1
+        if entry is None:
+            self._tail = None
+
+    def _sweep(self) -> None:
+        waiting = self.entries()
+        requeued = len([entry for entry in self._requeued if entry.waiting])
+        unchain(self._head)
+        self.detach()
+        self._requeued = waiting[:requeued]
+        self._requeued.reverse()
+        for entry in waiting[requeued:]:
+            self.append(entry)
+
+    def __del__(self) -> None:
+        unchain(self._head)
+
+
+class Priorities(Chain):
+    """Entries of several priorities, the highest first; a message's own counts up to `limit`."""
+
+    __slots__ = ("_highest", "_levels", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        Chain.__init__(self)
+        self._limit = limit
+        self._levels = [Chain() for _ in range(limit + 1)]
+        self._highest = 0
+
+    def append(self, entry: Entry) -> None:
+        self._level(entry).append(entry)
+
+    def first(self) -> Entry | None:
+        while True:
+            chain: Chain = self._levels[self._highest]
+            entry = chain.first()
+            if entry is not None or self._highest == 0:
+                return entry
+            self._highest -= 1
+
+    def remove(self, entry: Entry) -> None:
+        chain: Chain = self._levels[self._highest]
+        chain.remove(entry)
+
+    def forget(self, entry: Entry, left: int) -> None:
+        self._level(entry).forget(entry, left)
+
+    def put_back(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self._level(entry).put_back([entry])
+
+    def entries(self) -> list[Entry]:
+        return [entry for chain in reversed(self._levels) for entry in chain.entries()]
+
+    def detach(self) -> list[Entry]:
+        self._highest = 0
+        return [entry for chain in self._levels for entry in chain.detach()]
+
+    def _level(self, entry: Entry) -> Chain:
+        level = min(entry.message.flags >> 24, self._limit)
+        self._highest = max(self._highest, level)
+        return self._levels[level]
+
+
+def unchain(entry: Entry | None) -> None:
+    """Take a chain apart from its front: freed as a whole it would recurse as deep as it is long."""
+    while entry is not None:
+        following = entry.next
+        entry.next = None
+        entry = following
+
+
+def _backwards(entry: Entry) -> int:
+    # The next one to go stands last, where it is cheap to remove.
+    return -entry.seq

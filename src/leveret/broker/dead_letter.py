@@ -1,0 +1,140 @@
+"""Dead letters: messages a queue dropped, published again to its dead-letter exchange with the story of their deaths.
+
+  x-death: newest first, one table for each queue and reason: count, reason, queue, time (of the first), exchange,
+  routing-keys, and original-expiration where a message had a time to live of its own.
+
+A message that would come again to a queue in which it has died, with no rejection by a client since, is dropped for
+that queue: it would go round for ever.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from leveret.broker.message import Message, Origin, new_message
+from leveret.broker.queue import Queue
+from leveret.broker.work import Task, Work
+from leveret.wire.content import END, body_of, check_properties, frame_content, properties_of
+from leveret.wire.properties import Properties, encode_properties
+from leveret.wire.values import Table, Timestamp, encode_short_string
+
+if TYPE_CHECKING:
+    from leveret.broker.vhost import VirtualHost
+
+COUNT_MAX = (1 << 63) - 2
+
+log = logging.getLogger("leveret.queue")
+
+
+class Burial(Task):
+    """Publishes what one queue has dropped, some at a time."""
+
+    __slots__ = ("_queue", "_vhost")
+
+    def __init__(self, vhost: "VirtualHost", queue: Queue) -> None:
+        self._vhost = vhost
+        self._queue = queue
+
+    def run(self, work: Work) -> bool:
+        dead = self._queue.dead
+        while dead and work.left > 0:
+            message, reason = dead.popleft()
+            work.left -= 1
+            try:
+                self._bury(message, reason, work.now)
+            except ValueError as error:
+                # Such as a routing key that no message can carry; those behind it must still be buried.
+                log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
+        return not dead
+
+    def _bury(self, message: Message, reason: str, now: int) -> None:
+        traits = self._queue.traits
+        exchange = self._vhost.exchanges.get(traits.dead_letter_exchange or "")
+        if traits.dead_letter_exchange is None or exchange is None:
+            return
+        dead, keys = dead_letter(message, reason, self._queue.name, exchange.name, traits.dead_letter_routing_key, now)
+        properties = properties_of(dead.content, dead.header_size)
+        for queue in self._vhost.router.route_all(exchange, keys, properties.headers):
+            if reason != "rejected" and is_cycle(queue.name, properties.headers or {}):
+                log.warning("%s: a dead letter would go round for ever and was dropped", queue.title)
+            else:
+                queue.accept(dead, now)
+
+
+def dead_letter(
+    message: Message, reason: str, queue_name: str, exchange: str, routing_key: str | None, now: int
+) -> tuple[Message, list[str]]:
+    """The message to publish to `exchange` in place of one that died, and its routing keys."""
+    properties = properties_of(message.content, message.header_size)
+    origin = message.origin
+    copies = carbon_copies(properties.headers or {}, "CC")
+    headers = dict(properties.headers or {})
+    record_death(headers, reason, queue_name, origin, copies, properties.expiration, now)
+    if routing_key is not None:
+        # RabbitMQ: with a routing key of its own a dead letter goes nowhere else.
+        headers.pop("CC", None)
+    properties.headers = headers
+    properties.expiration = None
+    key = origin.routing_key if routing_key is None else routing_key
+    keys = [key, *copies] if routing_key is None else [key]
+    return rewritten(message, properties, make_origin(exchange, key)), keys
+
+
+def record_death(
+    headers: dict[str, Any], reason: str, queue_name: str, origin: Origin, copies: list[str], ttl: str | None, now: int
+) -> None:
+    """Write a death into a message's headers."""
+    known = headers.get("x-death")
+    # A client may have written anything there.
+    deaths = [death for death in known if isinstance(death, dict)] if isinstance(known, list) else []
+    same = [death for death in deaths if death.get("queue") == queue_name and death.get("reason") == reason]
+    if same:
+        count = same[0].get("count")
+        death = {**same[0], "count": min(int(count), COUNT_MAX) + 1 if isinstance(count, int) else 1}
+        deaths.remove(same[0])
+    else:
+        death = {
+            "count": 1,
+            "reason": reason,
+            "queue": queue_name,
+            "time": Timestamp(now // 1000),
+            "exchange": origin.exchange,
+            "routing-keys": [origin.routing_key, *copies],
+        }
+        if ttl is not None:
+            death["original-expiration"] = ttl
+    headers["x-death"] = [death, *deaths]
+    facts = {"reason": reason, "queue": queue_name, "exchange": origin.exchange}
+    for name, fact in facts.items():
+        headers.setdefault(f"x-first-death-{name}", fact)
+        headers[f"x-last-death-{name}"] = fact
+
+
+def is_cycle(queue_name: str, headers: Table) -> bool:
+    """Whether a message has died in this queue and no client has rejected it since."""
+    deaths = headers.get("x-death")
+    for death in deaths if isinstance(deaths, list) else []:
+        if not isinstance(death, dict) or death.get("reason") == "rejected":
+            return False
+        if death.get("queue") == queue_name:
+            return True
+    return False
+
+
+def carbon_copies(headers: Table, name: str) -> list[str]:
+    """More routing keys, from a header CC or BCC."""
+    keys = headers.get(name)
+    return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+
+
+def make_origin(exchange: str, routing_key: str) -> Origin:
+    address = encode_short_string(exchange) + encode_short_string(routing_key) + END
+    return Origin(exchange, routing_key, address)
+
+
+def rewritten(message: Message, properties: Properties, origin: Origin) -> Message:
+    """The same message with other properties."""
+    header = message.content[7:19] + encode_properties(properties)
+    body = body_of(message.content, message.header_size, message.body_size, message.frame_size)
+    content = frame_content(header, body, message.frame_size or 1)
+    flags = check_properties(content, len(header))
+    return new_message(origin, content, len(header), message.body_size, message.frame_size, flags)

@@ -1,0 +1,70 @@
+"""Direct reply-to: answers that go straight to the channel that asked, through no queue of the vhost's.
+
+A client consumes from the pseudo-queue `amq.rabbitmq.reply-to`; the reply-to of what it publishes then becomes a name
+nobody can guess, and what is published to that name by the default exchange reaches this consumer. The name cannot be
+bound, got from or declared anew, and is gone with the consumer.
+"""
+
+import secrets
+from typing import TYPE_CHECKING
+
+from leveret.broker.dead_letter import rewritten
+from leveret.broker.message import Message
+from leveret.broker.queue import Queue
+from leveret.errors import NotFound, PreconditionFailed
+from leveret.wire.content import properties_of
+
+if TYPE_CHECKING:
+    from leveret.protocol.channel import Channel
+    from leveret.protocol.subscriber import Subscriber
+
+NAME = "amq.rabbitmq.reply-to"
+PREFIX = NAME + "."
+ENCODED = bytes([len(NAME)]) + NAME.encode()
+
+
+def check_reply_consumer(channel: "Channel", no_ack: bool) -> None:
+    if not no_ack:
+        raise PreconditionFailed("reply consumer cannot acknowledge")
+    if channel.reply_to:
+        raise PreconditionFailed("reply consumer already set")
+
+
+def open_reply_to(channel: "Channel") -> Queue:
+    """The hidden queue whose only consumer is this channel's."""
+    name = PREFIX + secrets.token_urlsafe(24)
+    queue = Queue(name, channel.vhost.queue_title(name), channel.broker.work, {})
+    channel.reply_to = name
+    channel.broker.replies[name] = queue
+    channel.broker.changed()
+    return queue
+
+
+def close_reply_to(channel: "Channel", consumer: "Subscriber") -> None:
+    """This consumer leaves; if it was the one for replies, its name is gone."""
+    if channel.reply_to and consumer.queue is channel.broker.replies.get(channel.reply_to):
+        del channel.broker.replies[channel.reply_to]
+        channel.reply_to = ""
+        channel.broker.changed()
+
+
+def declare_reply_to(channel: "Channel", name: str) -> None:
+    """RabbitMQ: declaring such a name only asks whether somebody still waits there."""
+    if name != NAME and name not in channel.broker.replies:
+        raise NotFound(f"no {channel.vhost.queue_title(name)}")
+
+
+def with_reply_to(channel: "Channel", message: Message) -> Message:
+    """The message with the real name in its reply-to, if it asks for that."""
+    if ENCODED not in message.content[: 7 + message.header_size]:
+        return message
+    properties = properties_of(message.content, message.header_size)
+    if properties.reply_to != NAME:
+        return message
+    if not channel.reply_to:
+        raise PreconditionFailed("fast reply consumer does not exist")
+    properties.reply_to = channel.reply_to
+    ttl_ms = message.ttl_ms
+    message = rewritten(message, properties, message.origin)
+    message.ttl_ms = ttl_ms
+    return message

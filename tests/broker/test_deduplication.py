@@ -1,0 +1,180 @@
+"""Deduplication: what is in a queue once, and what is remembered after it has left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leveret.broker.broker import Broker
+from leveret.broker.deduplication import Deduplication, key_of
+from leveret.broker.message import Entry
+from leveret.broker.queue import Queue
+from leveret.broker.vhost import VirtualHost
+from leveret.wire.values import Value
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Later, NewLetter, NewListener
+
+HEADER = "x-deduplication-header"
+
+
+def take(queue: Queue, no_ack: bool = False) -> Entry:
+    entry = queue.take(no_ack)
+    assert entry is not None
+    return entry
+
+
+@pytest.fixture
+def queue(vhost: VirtualHost) -> Queue:
+    return vhost.declare_queue("q", arguments={"x-message-deduplication": True})
+
+
+def test_key_is_a_header(letter: NewLetter) -> None:
+    assert key_of(letter()) is None
+    assert key_of(letter(headers={})) is None
+    assert key_of(letter(headers={HEADER: "a"})) == "a"
+    assert key_of(letter(headers={HEADER: 5})) == 5
+
+
+@pytest.mark.parametrize("value", [None, 1.5, ["a"], {"a": 1}])
+def test_key_of_another_type_is_none(letter: NewLetter, value: Value) -> None:
+    assert key_of(letter(headers={HEADER: value})) is None
+
+
+def test_queue_takes_a_key_once(queue: Queue, letter: NewLetter) -> None:
+    for key in ("a", "b", "a", "b", "c"):
+        assert queue.accept(letter(headers={HEADER: key}), 0)
+    assert queue.ready_count == 3
+
+
+def test_messages_without_a_key_are_all_taken(queue: Queue, letter: NewLetter) -> None:
+    for _ in range(3):
+        queue.accept(letter(), 0)
+    assert queue.ready_count == 3
+    queue.settle(take(queue))
+
+
+def test_other_queues_take_what_comes(vhost: VirtualHost, letter: NewLetter) -> None:
+    queue = vhost.declare_queue("q", arguments={"x-message-deduplication": False})
+    for _ in range(2):
+        queue.accept(letter(headers={HEADER: "a"}), 0)
+    assert queue.ready_count == 2
+
+
+def test_unacknowledged_message_is_still_there(queue: Queue, letter: NewLetter) -> None:
+    message = letter(headers={HEADER: "a"})
+    queue.accept(message, 0)
+    entry = take(queue)
+    queue.accept(message, 0)
+    assert queue.ready_count == 0
+    queue.requeue([entry])
+    queue.accept(message, 0)
+    assert queue.ready_count == 1
+    queue.settle(take(queue))
+    queue.accept(message, 0)
+    assert queue.ready_count == 1
+
+
+def test_message_that_left_may_come_again(queue: Queue, letter: NewLetter, new_listener: NewListener, later: Later) -> None:
+    message = letter(headers={HEADER: "a"}, expiration="10")
+    queue.accept(message, 0)
+    take(queue, no_ack=True)
+    queue.accept(message, 0)
+    queue.reject(take(queue))
+    queue.accept(message, 0)
+    later(10)
+    assert queue.ready_count == 0
+    listener = new_listener(no_ack=True)
+    queue.subscribe(listener)
+    queue.accept(message, 20)
+    queue.accept(message, 20)
+    assert len(listener.delivered) == 2
+
+
+def test_purged_message_may_come_again(queue: Queue, letter: NewLetter) -> None:
+    queue.accept(letter(headers={HEADER: "a"}), 0)
+    queue.purge()
+    queue.accept(letter(headers={HEADER: "a"}), 0)
+    assert queue.ready_count == 1
+
+
+def test_purging_leaves_what_is_unacknowledged(queue: Queue, letter: NewLetter) -> None:
+    for key in ("a", "b"):
+        queue.accept(letter(headers={HEADER: key}), 0)
+    take(queue)
+    assert queue.purge() == 1
+    queue.accept(letter(headers={HEADER: "a"}), 0)
+    assert queue.ready_count == 0
+    queue.accept(letter(headers={HEADER: "b"}), 0)
+    assert queue.ready_count == 1
+
+
+def test_refused_message_is_not_remembered(vhost: VirtualHost, letter: NewLetter) -> None:
+    arguments: dict[str, Value] = {"x-message-deduplication": True, "x-max-length": 1, "x-overflow": "reject-publish"}
+    queue = vhost.declare_queue("q", arguments=arguments)
+    assert queue.accept(letter(headers={HEADER: "a"}), 0)
+    assert not queue.accept(letter(headers={HEADER: "b"}), 0)
+    assert queue.accept(letter(headers={HEADER: "a"}), 0), "it is there, so all is well"
+    queue.settle(take(queue))
+    assert queue.accept(letter(headers={HEADER: "b"}), 0)
+    assert queue.ready_count == 1
+
+
+def test_worn_out_message_may_come_again(vhost: VirtualHost, letter: NewLetter) -> None:
+    queue = vhost.declare_queue("q", arguments={"x-message-deduplication": True, "x-delivery-limit": 0})
+    queue.accept(letter(headers={HEADER: "a"}), 0)
+    queue.requeue([take(queue)])
+    assert queue.ready_count == 0
+    queue.accept(letter(headers={HEADER: "a"}), 0)
+    assert queue.ready_count == 1
+
+
+# Remembering
+
+
+def test_keys_are_counted() -> None:
+    keys = Deduplication({})
+    keys.add("a")
+    keys.add("a")
+    keys.remove("a", 0)
+    assert keys.seen("a", 0)
+    keys.remove("a", 0)
+    keys.remove("a", 0)
+    assert not keys.seen("a", 0)
+
+
+def test_so_many_are_remembered() -> None:
+    keys = Deduplication({"x-cache-size": 2})
+    for key in ("a", "b", "c"):
+        keys.add(key)
+        keys.remove(key, 0)
+    assert [keys.seen(key, 10**12) for key in ("a", "b", "c")] == [False, True, True]
+
+
+@pytest.mark.parametrize("size", [{}, {"x-cache-size": 5}])
+def test_they_are_remembered_for_so_long(size: dict[str, Value]) -> None:
+    keys = Deduplication({"x-cache-ttl": 100, **size})
+    keys.add("a")
+    keys.remove("a", 1000)
+    assert keys.seen("a", 1099)
+    assert not keys.seen("a", 1100)
+
+
+def test_no_key_is_never_seen() -> None:
+    keys = Deduplication({"x-cache-size": 2})
+    keys.add(None)
+    keys.remove(None, 0)
+    assert not keys.seen(None, 0)
+
+
+def test_queue_remembers(vhost: VirtualHost, broker: Broker, letter: NewLetter) -> None:
+    queue = vhost.declare_queue("q", arguments={"x-message-deduplication": True, "x-cache-ttl": 100})
+    message = letter(headers={HEADER: "a"})
+    queue.accept(message, 1000)
+    broker.work.now = 1000
+    queue.settle(take(queue))
+    queue.accept(message, 1099)
+    assert queue.ready_count == 0
+    queue.accept(message, 1100)
+    assert queue.ready_count == 1
