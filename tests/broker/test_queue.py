@@ -550,7 +550,7 @@ def test_queue_is_special_only_if_there_is_something_to_look_at(limited: Limited
 
 def test_very_full_queue_is_a_flood(queue_with: NewQueue, message: NewMessage, work: Work) -> None:
     queue = queue_with()
-    queue.accept(message(4 << 20), 0)
+    queue.accept(message(1 << 20), 0)
     assert work.flooded is None
     queue.accept(message(1), 0)
     assert work.flooded is queue

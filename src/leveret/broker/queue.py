@@ -28,7 +28,7 @@ from leveret.wire.values import Table
 DISCARD_PIECE = 4096
 
 # From here on a publisher waits a moment for consumers that are busy reading.
-FLOOD_BYTES = 4 << 20
+FLOOD_BYTES = 1 << 20
 HURRYING_LOOKS = 8
 
 
