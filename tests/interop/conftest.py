@@ -36,10 +36,10 @@ DIFFERS_3_10: dict[str, str] = {
         "RabbitMQ says its own version and has no entry `leveret`"
     ),
     "test_pika.py::test_prefetch_size_bounds_the_bytes_of_a_consumer": (
-        "every RabbitMQ closes the connection with 540 NOT_IMPLEMENTED - prefetch_size!=0 (10); Leveret honours it"
+        "RabbitMQ closes the connection with 540 NOT_IMPLEMENTED - prefetch_size!=0 (10); Leveret honours it"
     ),
     "test_pika.py::test_prefetch_size_lets_one_larger_message_through": (
-        "every RabbitMQ closes the connection with 540 NOT_IMPLEMENTED - prefetch_size!=0 (10); Leveret honours it"
+        "RabbitMQ closes the connection with 540 NOT_IMPLEMENTED - prefetch_size!=0 (10); Leveret honours it"
     ),
 }
 """Test, as `file::name[parameter]`, to what RabbitMQ 3.10.8 does instead and why."""
