@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from leveret.broker.broker import Broker
+from leveret.broker.equivalence import check_same_argument, described, plain
 from leveret.broker.exchange import Exchange
-from leveret.broker.vhost import VirtualHost, check_same_argument, described, plain, stripped
+from leveret.broker.vhost import VirtualHost, stripped
 from leveret.errors import AccessRefused, AMQPError, NotFound, PreconditionFailed, ResourceLocked
 from leveret.wire.values import Short, Table
 

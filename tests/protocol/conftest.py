@@ -220,6 +220,9 @@ def broker() -> Broker:
     broker = default_broker()
     broker.add_user("other", "other")
     broker.add_vhost("second")
+    for user in ("guest", "other"):
+        for vhost in ("/", "second"):
+            broker.set_permissions(user, vhost, ".*", ".*", ".*")
     return broker
 
 

@@ -424,7 +424,9 @@ def test_whatever_the_client_sends_counts_as_a_heartbeat(connect: Connect) -> No
     assert client.connection.ended
 
 
-def test_without_heartbeats_nothing_is_due(client: Client) -> None:
+def test_without_heartbeats_and_ack_timeout_nothing_is_due(broker: Broker, connect: Connect) -> None:
+    broker.settings.ack_timeout_ms = 0
+    client = connect()
     assert client.connection.tick_at == NEVER
     client.connection.tick(10**9)
     assert (client.octets(), client.connection.ended, client.connection.tick_at) == (b"", False, NEVER)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from leveret.server.config import BadSetting, Config, load
+from leveret.server.definitions import Definitions
 
 # Every setting, with a value that is not its default, as text, and what becomes of it.
 GIVEN: dict[str, tuple[str, object]] = {
@@ -19,6 +20,9 @@ GIVEN: dict[str, tuple[str, object]] = {
     "heartbeat": ("0", 0),
     "max_message_size": ("1000", 1000),
     "prefetch_size": ("refuse", "refuse"),
+    "consumer_timeout": ("1000", 1000),
+    "unknown_exchange": ("drop", "drop"),
+    "expiration": ("epoch", "epoch"),
 }
 
 BAD: list[tuple[str, object]] = [
@@ -43,6 +47,9 @@ BAD: list[tuple[str, object]] = [
     ("max_message_size", 0),
     ("max_message_size", (512 << 20) + 1),
     ("prefetch_size", "maybe"),
+    ("consumer_timeout", -1),
+    ("unknown_exchange", "maybe"),
+    ("expiration", "never"),
     ("no_such_setting", 1),
 ]
 
@@ -58,7 +65,7 @@ def literal(value: object) -> str:
 
 
 def test_every_setting_is_tried_here() -> None:
-    assert set(GIVEN) == set(Config.__struct_fields__)
+    assert set(GIVEN) == set(Config.__struct_fields__) - set(Definitions.__struct_fields__)
 
 
 def test_defaults_are_rabbitmqs() -> None:

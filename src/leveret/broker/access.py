@@ -1,41 +1,122 @@
-"""Users and their passwords.
+"""Users: their passwords, tags, limits and rights.
 
-Passwords are kept as RabbitMQ keeps them, base64 of a 4-byte salt and SHA-256 of salt and password, so that definitions
-move both ways. Rights, tags and limits have their place here.
+Passwords are kept as RabbitMQ keeps them, base64 of a 4-byte salt and a digest of salt and password, so that definitions
+move both ways. Knows no protocol: who is logged in is a `Presence`.
 """
 
 import base64
+import binascii
 import hashlib
 import hmac
 import ipaddress
 import secrets
+from typing import TYPE_CHECKING, Protocol
+
+from leveret.broker.rights import Rights
+from leveret.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from leveret.broker.vhost import VirtualHost
 
 SALT_SIZE = 4
+SHA256 = "rabbit_password_hashing_sha256"
+DIGESTS = {
+    SHA256: hashlib.sha256,
+    "rabbit_password_hashing_sha512": hashlib.sha512,
+    # Only for users that come from an old RabbitMQ.
+    "rabbit_password_hashing_md5": hashlib.md5,
+}
+USER_LIMITS = ("max-connections", "max-channels")
+
+
+class Presence(Protocol):
+    """A connection that is logged in, as the model sees it."""
+
+    vhost: "VirtualHost"
+
+    @property
+    def channels(self) -> "Sized": ...
+
+    def shut(self, reason: str) -> None:
+        """End it with 320 and this reason."""
+
+    def recheck(self) -> None:
+        """Rights have changed: end what is no longer allowed."""
 
 
 class User:
-    """Who may log in; `loopback_only` users only from this machine."""
+    """Who may log in; `loopback_only` users only from this machine. `present` are its connections."""
 
-    __slots__ = ("loopback_only", "name", "password_hash", "tags")
+    __slots__ = ("hashing", "limits", "loopback_only", "name", "password_hash", "present", "rights", "tags")
 
-    def __init__(self, name: str, password_hash: str, tags: tuple[str, ...] = (), loopback_only: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        password_hash: str,
+        tags: tuple[str, ...] = (),
+        loopback_only: bool = False,
+        hashing: str = SHA256,
+    ) -> None:
         self.name = name
         self.password_hash = password_hash
+        self.hashing = hashing
         self.tags = tags
         self.loopback_only = loopback_only
+        self.limits: dict[str, int] = {}
+        self.rights: dict[str, Rights] = {}
+        self.present: dict[Presence, None] = {}
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the password; a blank one never is."""
         if not password or not self.password_hash:
             return False
         stored = base64.b64decode(self.password_hash)
-        return hmac.compare_digest(stored[SALT_SIZE:], _digest(stored[:SALT_SIZE], password))
+        return hmac.compare_digest(stored[SALT_SIZE:], _digest(stored[:SALT_SIZE], password, self.hashing))
+
+    def rights_in(self, vhost_name: str) -> Rights:
+        """The rights in a vhost; none are granted at first."""
+        rights = self.rights.get(vhost_name)
+        if rights is None:
+            rights = self.rights[vhost_name] = Rights(self.name, vhost_name)
+        return rights
+
+    def channel_count(self) -> int:
+        return sum(len(presence.channels) for presence in self.present)
 
 
-def hash_password(password: bytes, salt: bytes | None = None) -> str:
+def hash_password(password: bytes, salt: bytes | None = None, hashing: str = SHA256) -> str:
     """Hash a password for storing."""
     salt = secrets.token_bytes(SALT_SIZE) if salt is None else salt
-    return base64.b64encode(salt + _digest(salt, password)).decode()
+    return base64.b64encode(salt + _digest(salt, password, hashing)).decode()
+
+
+def check_password_hash(password_hash: str, hashing: str) -> None:
+    """Refuse a stored password that nobody could log in with."""
+    if hashing not in DIGESTS:
+        raise PreconditionFailed(f"unknown password hashing algorithm '{hashing}'")
+    try:
+        stored = base64.b64decode(password_hash, validate=True)
+    except (binascii.Error, ValueError):
+        raise PreconditionFailed("password_hash is not base64") from None
+    # RabbitMQ: a user may have no password, and then cannot log in with one.
+    if stored and len(stored) != SALT_SIZE + DIGESTS[hashing]().digest_size:
+        raise PreconditionFailed(f"password_hash has not the length of {hashing}")
+
+
+def check_limits(limits: dict[str, int], known: tuple[str, ...]) -> None:
+    """Refuse limits that do not exist, or are no integers; less than 0 is no limit."""
+    for name, value in limits.items():
+        if name not in known:
+            raise PreconditionFailed(f"unrecognised limit '{name}'; should be one of: {', '.join(known)}")
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise PreconditionFailed(f"{name} should be an integer, actually was {value!r}")
+
+
+def reached(limit: int | None, count: int) -> bool:
+    """Whether one more would be over a limit."""
+    return limit is not None and 0 <= limit <= count
 
 
 def is_loopback(address: str) -> bool:
@@ -48,5 +129,5 @@ def is_loopback(address: str) -> bool:
     return (mapped or ip).is_loopback
 
 
-def _digest(salt: bytes, password: bytes) -> bytes:
-    return hashlib.sha256(salt + password).digest()
+def _digest(salt: bytes, password: bytes, hashing: str) -> bytes:
+    return DIGESTS[hashing](salt + password).digest()

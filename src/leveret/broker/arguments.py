@@ -201,6 +201,23 @@ def check_queue_arguments(arguments: Table, title: str) -> None:
             raise PreconditionFailed(f"invalid arg '{name}' for {title} of queue type rabbit_{kind}_queue")
 
 
+CONSUMER_CHECKS: dict[str, Check] = {"x-priority": _integer, "x-cancel-on-ha-failover": _boolean}
+NOT_FOR_CONSUMERS = {"classic": ("x-stream-offset",), "quorum": ("x-cancel-on-ha-failover", "x-stream-offset")}
+
+
+def check_consumer_arguments(arguments: Table, queue_arguments: Table, title: str) -> None:
+    """Refuse a consumer's arguments that cannot be, or that its queue's type does not have."""
+    kind = queue_type(queue_arguments)
+    refused = NOT_FOR_CONSUMERS[kind]
+    for name, check in CONSUMER_CHECKS.items():
+        fault = check(arguments[name], arguments) if name in arguments and name not in refused else None
+        if fault is not None:
+            raise PreconditionFailed(f"invalid arg '{name}' for {title}: {fault}")
+    for name in refused:
+        if name in arguments:
+            raise PreconditionFailed(f"invalid arg '{name}' for {title} of queue type rabbit_{kind}_queue")
+
+
 def check_quorum_properties(title: str, durable: bool, exclusive: bool, auto_delete: bool) -> None:
     """RabbitMQ: a quorum queue is durable and nobody's own."""
     for fault, name in ((exclusive, "exclusive-owner"), (auto_delete, "auto-delete"), (not durable, "non-durable")):

@@ -8,4 +8,5 @@ cdef class Broker:
     cdef public dict replies
     cdef public dict vhosts
     cdef public dict users
+    cdef public dict parameters
     cpdef changed(self)

@@ -1,22 +1,34 @@
-"""The broker: virtual hosts, users, the work list and the epoch. Everything below hangs from here."""
+"""The broker: virtual hosts, users and their rights, the work list and the epoch. Everything below hangs from here."""
 
-from leveret.broker.access import User, hash_password
+from typing import Any
+
+from leveret.broker.access import (
+    SHA256,
+    USER_LIMITS,
+    User,
+    check_limits,
+    check_password_hash,
+    hash_password,
+    reached,
+)
+from leveret.broker.patterns import BadPattern
 from leveret.broker.queue import Queue
+from leveret.broker.rights import Rights
 from leveret.broker.settings import Settings
 from leveret.broker.timers import Timers
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
-from leveret.errors import NotAllowed
+from leveret.errors import NotAllowed, NotFound, PreconditionFailed
 
 
 class Broker:
     """The whole model.
 
     `replies` are the hidden queues of direct reply-to, by name. `epoch` is raised by every change that could change a route
-    or a right; who remembers either compares it first.
+    or a right; who remembers either compares it first. `parameters` are those of the whole broker.
     """
 
-    __slots__ = ("epoch", "replies", "settings", "timers", "users", "vhosts", "work")
+    __slots__ = ("epoch", "parameters", "replies", "settings", "timers", "users", "vhosts", "work")
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
@@ -26,32 +38,143 @@ class Broker:
         self.replies: dict[str, Queue] = {}
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
+        self.parameters: dict[str, Any] = {}
 
     def changed(self) -> None:
         """Drop every remembered route and right."""
         self.epoch += 1
 
+    # Virtual hosts
+
     def add_vhost(self, name: str) -> VirtualHost:
-        vhost = VirtualHost(name, self)
-        self.vhosts[name] = vhost
+        """Make a vhost, or find it."""
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            vhost = self.vhosts[name] = VirtualHost(name, self)
         return vhost
 
-    def add_user(self, name: str, password: str, tags: tuple[str, ...] = (), loopback_only: bool = False) -> User:
-        user = User(name, hash_password(password.encode()), tags, loopback_only)
-        self.users[name] = user
-        return user
+    def delete_vhost(self, name: str) -> None:
+        """Delete a vhost with everything in it, and end the connections to it."""
+        vhost = self.find_vhost(name)
+        del self.vhosts[name]
+        for user in self.users.values():
+            rights = user.rights.pop(name, None)
+            if rights is not None:
+                rights.revoke()
+        self.changed()
+        vhost.close()
+
+    def find_vhost(self, name: str) -> VirtualHost:
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            raise NotFound(f"vhost '{name}' not found")
+        return vhost
 
     def vhost(self, name: str, user: User) -> VirtualHost:
-        """The virtual host of that name as `user` may use it, or NotAllowed."""
+        """The virtual host of that name for one more connection of `user`, or NotAllowed."""
         vhost = self.vhosts.get(name)
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
+        refused = f"access to vhost '{name}' refused for user '{user.name}'"
+        limit = vhost.limits.get("max-connections")
+        if reached(limit, len(vhost.present)):
+            raise NotAllowed(f"{refused}: connection limit ({limit}) is reached")
+        limit = user.limits.get("max-connections")
+        if reached(limit, len(user.present)):
+            raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({limit}) is reached")
+        if name not in user.rights or not user.rights[name].granted:
+            raise NotAllowed(refused)
         return vhost
+
+    # Users
+
+    def add_user(self, name: str, password: str, tags: tuple[str, ...] = (), loopback_only: bool = False) -> User:
+        """Make a user, or give one that is there this password and these tags."""
+        return self.add_hashed_user(name, hash_password(password.encode()) if password else "", SHA256, tags, loopback_only)
+
+    def add_hashed_user(
+        self, name: str, password_hash: str, hashing: str, tags: tuple[str, ...] = (), loopback_only: bool = False
+    ) -> User:
+        """The same with a password that is hashed already."""
+        check_password_hash(password_hash, hashing)
+        user = self.users.get(name)
+        if user is None:
+            user = self.users[name] = User(name, password_hash, tags, loopback_only, hashing)
+        else:
+            user.password_hash = password_hash
+            user.hashing = hashing
+            user.tags = tags
+        return user
+
+    def delete_user(self, name: str) -> None:
+        """Delete a user, and end its connections."""
+        user = self.find_user(name)
+        del self.users[name]
+        for rights in user.rights.values():
+            rights.revoke()
+        self.changed()
+        for presence in list(user.present):
+            presence.shut(f"user '{name}' is deleted")
+
+    def find_user(self, name: str) -> User:
+        user = self.users.get(name)
+        if user is None:
+            raise NotFound(f"user '{name}' not found")
+        return user
+
+    def set_user_limits(self, name: str, limits: dict[str, int]) -> None:
+        """Bound a user's connections and channels; what is there already stays."""
+        check_limits(limits, USER_LIMITS)
+        self.find_user(name).limits = dict(limits)
+
+    # Rights
+
+    def set_permissions(self, user_name: str, vhost_name: str, configure: str, write: str, read: str) -> None:
+        """Let a user into a vhost and do there what these patterns allow; what they do not is ended."""
+        rights = self._rights(user_name, vhost_name)
+        try:
+            rights.grant(configure, write, read)
+        except BadPattern as error:
+            raise PreconditionFailed(f"invalid regular expression: {error}") from None
+        self._rights_changed(user_name, vhost_name)
+
+    def clear_permissions(self, user_name: str, vhost_name: str) -> None:
+        """Allow a user nothing in a vhost any more."""
+        self._rights(user_name, vhost_name).revoke()
+        self._rights_changed(user_name, vhost_name)
+
+    def set_topic_permissions(self, user_name: str, vhost_name: str, exchange: str, write: str, read: str) -> None:
+        """Allow a user only these routing keys on a topic exchange."""
+        rights = self._rights(user_name, vhost_name)
+        try:
+            rights.grant_topics(exchange, write, read)
+        except BadPattern as error:
+            raise PreconditionFailed(f"invalid regular expression: {error}") from None
+        self._rights_changed(user_name, vhost_name)
+
+    def clear_topic_permissions(self, user_name: str, vhost_name: str, exchange: str | None = None) -> None:
+        """Allow a user all routing keys again, on one topic exchange or on all."""
+        rights = self._rights(user_name, vhost_name)
+        for name in list(rights.topics) if exchange is None else [exchange]:
+            rights.revoke_topics(name)
+        self._rights_changed(user_name, vhost_name)
+
+    def _rights(self, user_name: str, vhost_name: str) -> Rights:
+        user = self.find_user(user_name)
+        self.find_vhost(vhost_name)
+        return user.rights_in(vhost_name)
+
+    def _rights_changed(self, user_name: str, vhost_name: str) -> None:
+        self.changed()
+        for presence in list(self.users[user_name].present):
+            if presence.vhost.name == vhost_name:
+                presence.recheck()
 
 
 def default_broker(settings: Settings | None = None) -> Broker:
-    """A broker as it is on first start: vhost `/` and guest, who may log in from this machine."""
+    """A broker as it is on first start: vhost `/` and guest, who may log in from this machine and do everything."""
     broker = Broker(settings)
     broker.add_vhost("/")
     broker.add_user("guest", "guest", ("administrator",), loopback_only=True)
+    broker.set_permissions("guest", "/", ".*", ".*", ".*")
     return broker

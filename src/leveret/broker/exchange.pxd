@@ -9,6 +9,8 @@ cdef class Exchange:
     cdef public bint auto_delete
     cdef public bint internal
     cdef public str alternate
+    cdef public object policy
+    cdef public object operator_policy
     cdef public dict bindings
     cdef public dict inbound
     cdef public bint by_headers

@@ -4,9 +4,14 @@ An exchange answers one question, which of its destinations a routing key and he
 is the router's work. Topic and headers exchanges have modules of their own. Knows no message, vhost or client.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from leveret.broker.binding import Binding, Key
 from leveret.errors import AccessRefused
 from leveret.wire.values import Table
+
+if TYPE_CHECKING:
+    from leveret.broker.policy import Policy
 
 
 class Exchange:
@@ -30,6 +35,8 @@ class Exchange:
         "kind",
         "mark",
         "name",
+        "operator_policy",
+        "policy",
         "title",
     )
 
@@ -41,8 +48,9 @@ class Exchange:
         self.durable = False
         self.auto_delete = False
         self.internal = False
-        alternate = arguments.get("alternate-exchange")
-        self.alternate = alternate if isinstance(alternate, str) else None
+        self.policy: Policy | None = None
+        self.operator_policy: Policy | None = None
+        self.follow({})
         self.bindings: dict[Key, Binding] = {}
         self.inbound: dict[Key, Binding] = {}
         self.by_headers = False
@@ -53,6 +61,11 @@ class Exchange:
     def match(self, routing_key: str, headers: Table | None) -> list[object]:
         """The destinations of a message, some perhaps twice; the caller must not change the list."""
         raise NotImplementedError
+
+    def follow(self, definition: dict[str, Any]) -> None:
+        """Take what a policy says; the exchange's own arguments go before it."""
+        alternate = self.arguments.get("alternate-exchange", definition.get("alternate-exchange"))
+        self.alternate = alternate if isinstance(alternate, str) else None
 
     def check_binding(self, arguments: Table) -> None:
         """Refuse arguments this type of exchange cannot use."""

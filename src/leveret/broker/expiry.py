@@ -37,6 +37,11 @@ class Expiry(Timer):
         if entry.expires_at < self.due_at:
             self._timers.set(self, entry.expires_at)
 
+    def not_after(self, at: int) -> None:
+        """Look at the queue at `at` at the latest."""
+        if at < self.due_at:
+            self._timers.set(self, at)
+
     def due(self, now: int) -> None:
         self._queue.expire(now)
 

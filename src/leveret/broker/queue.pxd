@@ -15,6 +15,10 @@ cdef class Expire(Task):
     cdef Queue _queue
     cpdef bint run(self, Work work) except -1
 
+cdef class Trim(Task):
+    cdef Queue _queue
+    cpdef bint run(self, Work work) except -1
+
 cdef class Discard(Task):
     cdef list _heads
     @cython.locals(entry=Entry)
@@ -53,6 +57,8 @@ cdef class Queue:
     cdef object _timers
     cdef object _expiry
     cdef object _deduplication
+    cdef list _cuts
+    cdef public bint trimming
 
     @cython.locals(entry=Entry)
     cpdef bint accept(self, Message message, long long now) except -1
@@ -84,8 +90,11 @@ cdef class Queue:
     @cython.locals(entry=Entry)
     cdef bint _accept_specially(self, Message message, long long now) except -1
     cdef bint _too_much(self, Py_ssize_t count, Py_ssize_t size) except -1
-    @cython.locals(entry=Entry)
     cdef _trim(self)
+    @cython.locals(entry=Entry, count=Py_ssize_t)
+    cpdef bint trim_some(self) except -1
+    @cython.locals(entry=Entry)
+    cdef _cut_first(self)
     @cython.locals(entry=Entry)
     cpdef bint expire_some(self, long long now) except -1
     @cython.locals(size=Py_ssize_t, consumer=Consumer)

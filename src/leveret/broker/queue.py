@@ -13,6 +13,7 @@ clock; never calls the broker: what it drops and what that causes goes to the wo
 """
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import Traits
 from leveret.broker.chain import Chain, Priorities, unchain
@@ -24,6 +25,9 @@ from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused
 from leveret.wire.values import Table
+
+if TYPE_CHECKING:
+    from leveret.broker.policy import Policy
 
 DISCARD_PIECE = 4096
 
@@ -56,6 +60,18 @@ class Expire(Task):
 
     def run(self, work: Work) -> bool:
         return self._queue.expire_some(work.now)
+
+
+class Trim(Task):
+    """Goes on dropping what a new limit is too low for."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, queue: "Queue") -> None:
+        self._queue = queue
+
+    def run(self, work: Work) -> bool:
+        return self._queue.trim_some()
 
 
 class Discard(Task):
@@ -91,6 +107,7 @@ class Queue:
     """
 
     __slots__ = (
+        "_cuts",
         "_deduplication",
         "_expiry",
         "_timers",
@@ -118,6 +135,7 @@ class Queue:
         "special",
         "title",
         "traits",
+        "trimming",
         "unacked_bytes",
         "unacked_count",
         "unused",
@@ -149,12 +167,14 @@ class Queue:
         self.chain = Chain()
         self.special = False
         self.traits = Traits()
-        self.policy: str | None = None
-        self.operator_policy: str | None = None
+        self.policy: Policy | None = None
+        self.operator_policy: Policy | None = None
         self.dead: deque[tuple[Message, str]] = deque()
         self.lease: Lease | None = None
         self._timers = timers or Timers()
         self._expiry: Expiry | None = None
+        self._cuts: list[tuple[int, int]] | None = None
+        self.trimming = False
         self._deduplication: Deduplication | None = None
 
     # Commands
@@ -254,7 +274,7 @@ class Queue:
         self.rotation.single = traits.single_active_consumer
         limits = (traits.message_ttl_ms, traits.max_length, traits.max_bytes)
         self.special = traits.deduplicates or any(limit is not None for limit in limits)
-        if traits.message_ttl_ms is not None:
+        if traits.message_ttl_ms is not None and (self.ready_count or self.unacked_count):
             self._shorten(now + traits.message_ttl_ms)
         self._trim()
 
@@ -355,9 +375,13 @@ class Queue:
 
     def _next(self) -> Entry | None:
         """The first ready message that has not expired."""
+        if self._cuts is not None:
+            self._cut_first()
         entry = self.chain.first()
         while entry is not None and entry.expires_at != 0 and entry.expires_at <= self.work.now:
             self.drop(entry, "expired")
+            if self._cuts is not None:
+                self._cut_first()
             entry = self.chain.first()
         return entry
 
@@ -444,14 +468,26 @@ class Queue:
         return traits.max_bytes is not None and self.ready_bytes + size > traits.max_bytes
 
     def _trim(self) -> None:
-        """Drop from the front what is over a limit."""
-        if self.traits.overflow != "drop-head":
-            return
-        entry = self.chain.first()
-        while entry is not None and self._too_much(0, 0):
-            expired = entry.expires_at != 0 and entry.expires_at <= self.work.now
-            self.drop(entry, "expired" if expired else "maxlen")
+        """Drop from the front what is over a limit; after a change of the limit that may take more than one pass."""
+        if not self.trimming and not self.trim_some():
+            self.trimming = True
+            self.work.add(Trim(self))
+
+    def trim_some(self) -> bool:
+        """Do that as far as the budget goes; True if nothing is over a limit."""
+        if self.traits.overflow == "drop-head":
             entry = self.chain.first()
+            count = 0
+            while entry is not None and self._too_much(0, 0):
+                # One message may always go for one that comes.
+                if self.work.left <= 0 and count != 0:
+                    return False
+                count += 1
+                expired = entry.expires_at != 0 and entry.expires_at <= self.work.now
+                self.drop(entry, "expired" if expired else "maxlen")
+                entry = self.chain.first()
+        self.trimming = False
+        return True
 
     def _watch(self, entries: list[Entry]) -> None:
         for entry in entries:
@@ -462,11 +498,38 @@ class Queue:
                 self._expiry.watch(entry, entry.message.ttl_ms >= 0 or self.traits.max_priority > 0)
 
     def _shorten(self, latest: int) -> None:
-        """Let no ready message stay longer than until `latest`."""
-        for entry in self.chain.entries():
-            if not entry.expires_at or entry.expires_at > latest:
-                entry.expires_at = latest
-                self._watch([entry])
+        """Let none of the messages here stay longer than until `latest`.
+
+        They stand before all that come later, so it is enough to look when one comes to the front (`_cut_first`): a change
+        must not cost by how many there are. With priorities the front is several places, and all are looked at.
+        """
+        if isinstance(self.chain, Priorities):
+            for entry in self.chain.entries():
+                if not entry.expires_at or entry.expires_at > latest:
+                    entry.expires_at = latest
+                    self._watch([entry])
+            return
+        # A cut that is not earlier says nothing more about those it is for.
+        cuts = [] if self._cuts is None else [cut for cut in self._cuts if cut[1] < latest]
+        self._cuts = [*cuts, (self.next_seq, latest)]
+        if self._expiry is None:
+            self._expiry = Expiry(self, self._timers)
+        self._expiry.not_after(latest)
+
+    def _cut_first(self) -> None:
+        """Give the first message the time that changes have left it: (seq, latest) is for those before seq."""
+        assert self._cuts is not None
+        entry = self.chain.first()
+        # What is unacknowledged may come back before the first.
+        while self._cuts and self.unacked_count == 0 and (entry is None or entry.seq >= self._cuts[0][0]):
+            del self._cuts[0]
+        for seq, latest in self._cuts:
+            if entry is not None and entry.seq < seq:
+                if not entry.expires_at or entry.expires_at > latest:
+                    entry.expires_at = latest
+                break
+        if not self._cuts:
+            self._cuts = None
 
     def expire_some(self, now: int) -> bool:
         """Drop what has expired as far as the budget goes; True if nothing expired is left."""
@@ -474,6 +537,8 @@ class Queue:
         if expiry is None or self.deleted:
             return True
         while self.work.left > 0:
+            if self._cuts is not None:
+                self._cut_first()
             entry = self.chain.first()
             if entry is None or not entry.expires_at or entry.expires_at > now:
                 entry = expiry.next_in_heap(now)

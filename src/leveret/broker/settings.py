@@ -4,11 +4,27 @@
 class Settings:
     """Limits and choices, with their defaults."""
 
-    __slots__ = ("channel_max", "frame_max", "heartbeat_s", "message_size_max", "refuse_prefetch_size")
+    __slots__ = (
+        "ack_timeout_ms",
+        "channel_max",
+        "drop_to_unknown_exchange",
+        "epoch_expiration",
+        "frame_max",
+        "heartbeat_s",
+        "message_size_max",
+        "node_name",
+        "refuse_prefetch_size",
+    )
 
     def __init__(self) -> None:
+        self.node_name = "leveret@localhost"
         self.channel_max = 2047
         self.frame_max = 131_072
         self.heartbeat_s = 60
         self.message_size_max = 128 << 20
         self.refuse_prefetch_size = False
+        # How long a delivery may stay unacknowledged; 0 is for ever.
+        self.ack_timeout_ms = 1_800_000
+        # The seeds' rules: what is published to an exchange that is not there goes nowhere, and expiration is a Unix time.
+        self.drop_to_unknown_exchange = False
+        self.epoch_expiration = False

@@ -1,8 +1,8 @@
 """A virtual host: its exchanges, queues and bindings, and the rules for making and removing them.
 
-Checks stand in a column and then the thing is done; whoever asks (a channel, the management API) has already checked
-rights. Every change raises the broker's epoch, which drops remembered routes. Knows no channel or connection: an
-exclusive queue's owner is any object.
+Checks stand in a column and then the thing is done. Where a right must be checked between two others it is given as
+`rights`; else whoever asks has checked it already. Every change raises the broker's epoch, which drops remembered
+routes. Knows no channel or connection: an exclusive queue's owner is any object.
 
   (1) A binding is known to both its ends; removing an end removes its bindings.
   (2) An auto-delete exchange goes with the last binding that leads from it, an auto-delete queue with its last consumer.
@@ -10,19 +10,23 @@ exclusive queue's owner is any object.
 
 import secrets
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from leveret.broker.access import Presence, check_limits, reached
 from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
 from leveret.broker.binding import Binding
 from leveret.broker.dead_letter import Burial
+from leveret.broker.equivalence import check_same, check_same_argument
 from leveret.broker.exchange import DefaultExchange, DirectExchange, Exchange, FanoutExchange
 from leveret.broker.headers import HeadersExchange
+from leveret.broker.policy import Policies, Policy
 from leveret.broker.queue import Queue
+from leveret.broker.rights import Rights
 from leveret.broker.router import Router
 from leveret.broker.topic import TopicExchange
 from leveret.broker.work import Task, Work
-from leveret.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
-from leveret.wire.values import Table, kind_of, same_value
+from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
+from leveret.wire.values import Table, kind_of
 
 if TYPE_CHECKING:
     from leveret.broker.binding import Destination
@@ -44,9 +48,17 @@ PREDECLARED = (
     ("amq.rabbitmq.trace", "topic", True),
 )
 
+LIMITS = ("max-connections", "max-queues")
+# Who has runtime parameters.
+COMPONENTS = ("shovel", "vhost-limits")
+
+# What following a policy, or removing a queue, costs in the budget of a pass.
+REAPPLY_COST = 10
+REAPPLY_PIECE = 200
+
 
 class DeleteUnused(Task):
-    """Deletes an auto-delete queue whose last consumer has left."""
+    """Deletes a queue without consumers: the last one has left an auto-delete queue, or a lease (x-expires) has ended."""
 
     __slots__ = ("_queue", "_vhost")
 
@@ -60,17 +72,56 @@ class DeleteUnused(Task):
         return True
 
 
-class DeleteExpired(DeleteUnused):
-    """Deletes a queue whose lease (x-expires) has ended."""
+class Reapply(Task):
+    """Has the queues and exchanges of a vhost follow its policies, some at a time."""
 
-    __slots__ = ()
+    __slots__ = ("_pending", "_vhost")
+
+    def __init__(self, vhost: "VirtualHost") -> None:
+        self._vhost = vhost
+        self._pending: list[Queue | Exchange] = [*vhost.queues.values(), *vhost.exchanges.values()]
+
+    def run(self, work: Work) -> bool:
+        for _ in range(REAPPLY_PIECE):
+            if not self._pending:
+                return True
+            work.left -= REAPPLY_COST
+            subject = self._pending.pop()
+            if not subject.deleted:
+                self._vhost.follow(subject)
+        return not self._pending
+
+
+class Demolish(Task):
+    """Removes the queues of a vhost that is gone, some at a time."""
+
+    __slots__ = ("_vhost",)
+
+    def __init__(self, vhost: "VirtualHost") -> None:
+        self._vhost = vhost
+
+    def run(self, work: Work) -> bool:
+        queues = self._vhost.queues
+        while queues and work.left > 0:
+            work.left -= REAPPLY_COST
+            self._vhost.remove_queue(next(iter(queues.values())))
+        return not queues
 
 
 class VirtualHost:
-    """One tenant's exchanges, queues and bindings."""
+    """One tenant's exchanges, queues, bindings and policies. `present` are the connections to it."""
 
     def __init__(self, name: str, broker: "Broker") -> None:
         self.name = name
+        self.description = ""
+        self.tags: tuple[str, ...] = ()
+        self.default_queue_type: str | None = None
+        self.limits: dict[str, int] = {}
+        self.parameters: dict[tuple[str, str], Any] = {}
+        self.tracing = False
+        self.present: dict[Presence, None] = {}
+        self.policies = Policies()
+        self.operator_policies = Policies(operator=True)
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
         self.router = Router(self.exchanges)
@@ -119,6 +170,7 @@ class VirtualHost:
         auto_delete: bool = False,
         internal: bool = False,
         arguments: Table | None = None,
+        rights: Rights | None = None,
     ) -> Exchange:
         """Make an exchange, or check that the one there is the same."""
         arguments = arguments or {}
@@ -126,15 +178,16 @@ class VirtualHost:
             raise PreconditionFailed(f"unknown exchange type '{kind}'")
         name = stripped(name)
         check_not_default(name)
+        if rights is not None:
+            rights.check_exchange("configure", name)
         exchange = self.exchanges.get(name)
         if exchange is None:
-            check_unreserved("exchange", name)
-            check_name_argument(arguments, "alternate-exchange", self.exchange_title(name))
-            exchange = EXCHANGE_TYPES[kind](name, self.exchange_title(name), kind, arguments)
+            exchange = self._make_exchange(name, kind, arguments, rights)
             exchange.durable = durable
             exchange.auto_delete = auto_delete
             exchange.internal = internal
             self.exchanges[name] = exchange
+            self.follow(exchange)
             self._broker.changed()
             return exchange
         check_same("type", exchange.title, kind, exchange.kind)
@@ -144,18 +197,29 @@ class VirtualHost:
         check_same_argument("alternate-exchange", exchange.title, arguments, exchange.arguments)
         return exchange
 
+    def _make_exchange(self, name: str, kind: str, arguments: Table, rights: Rights | None) -> Exchange:
+        check_unreserved("exchange", name)
+        title = self.exchange_title(name)
+        check_name_argument(arguments, "alternate-exchange", title)
+        if rights is not None and "alternate-exchange" in arguments:
+            rights.check_exchange("read", name)
+            rights.check_exchange("write", str(arguments["alternate-exchange"]))
+        return EXCHANGE_TYPES[kind](name, title, kind, arguments)
+
     def find_exchange(self, name: str) -> Exchange:
         """Declare passively: the exchange must be there and not be the default one."""
         name = stripped(name)
         check_not_default(name)
         return self.exchange(name)
 
-    def delete_exchange(self, name: str, if_unused: bool = False) -> None:
+    def delete_exchange(self, name: str, if_unused: bool = False, rights: Rights | None = None) -> None:
         """Delete an exchange and its bindings; one that is not there is fine."""
         name = stripped(name)
         check_not_default(name)
         if name.startswith("amq."):
             raise AccessRefused(f"deletion of system {self.exchange_title(name)} not allowed")
+        if rights is not None:
+            rights.check_exchange("configure", name)
         exchange = self.exchanges.get(name)
         if exchange is None:
             return
@@ -182,20 +246,24 @@ class VirtualHost:
         auto_delete: bool = False,
         owner: object = None,
         arguments: Table | None = None,
+        rights: Rights | None = None,
     ) -> Queue:
         """Make a queue, or check that the one there is the same; `owner` is set for an exclusive one."""
         name = stripped(name)
-        arguments = arguments or {}
+        arguments = self._with_default_type(arguments or {}, durable, auto_delete, owner)
         if name:
             check_unreserved("queue", name)
         elif queue_type(arguments) == "quorum":
             raise PreconditionFailed("Cannot declare a server-named queue for type rabbit_quorum_queue")
         else:
             name = f"amq.gen-{secrets.token_urlsafe(16)}"
+        if rights is not None:
+            rights.check_queue("configure", name)
         queue = self.queues.get(name)
         # RabbitMQ: an exclusive queue is never durable, whatever was asked.
         durable = durable and owner is None
         if queue is None:
+            self._check_new_queue(name, arguments, rights)
             return self._make_queue(name, durable, auto_delete, owner, arguments)
         if queue.owner is not owner:
             raise locked(queue)
@@ -206,9 +274,25 @@ class VirtualHost:
         queue.used(self._broker.work.now)
         return queue
 
+    def _with_default_type(self, arguments: Table, durable: bool, auto_delete: bool, owner: object) -> Table:
+        """RabbitMQ: the vhost's type of queue is for those that could be of any type."""
+        if self.default_queue_type is None or "x-queue-type" in arguments or not durable or auto_delete or owner is not None:
+            return arguments
+        return {**arguments, "x-queue-type": self.default_queue_type}
+
+    def _check_new_queue(self, name: str, arguments: Table, rights: Rights | None) -> None:
+        check_name_argument(arguments, "x-dead-letter-exchange", self.queue_title(name))
+        if rights is not None and "x-dead-letter-exchange" in arguments:
+            rights.check_queue("read", name)
+            rights.check_exchange("write", str(arguments["x-dead-letter-exchange"]))
+        limit = self.limits.get("max-queues")
+        if reached(limit, len(self.queues)):
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
+            )
+
     def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
         title = self.queue_title(name)
-        check_name_argument(arguments, "x-dead-letter-exchange", title)
         check_queue_arguments(arguments, title)
         if queue_type(arguments) == "quorum":
             check_quorum_properties(title, durable, owner is not None, auto_delete)
@@ -216,12 +300,13 @@ class VirtualHost:
         queue.durable = durable
         queue.auto_delete = auto_delete
         queue.owner = owner
+        queue.expired = DeleteUnused(self, queue)
         if auto_delete:
-            queue.unused = DeleteUnused(self, queue)
-        queue.expired = DeleteExpired(self, queue)
+            queue.unused = queue.expired
         queue.burial = Burial(self, queue)
         if arguments:
             queue.apply(traits_of(arguments, {}, {}), self._broker.work.now)
+        self.follow(queue)
         self.queues[name] = queue
         self._broker.changed()
         return queue
@@ -237,6 +322,13 @@ class VirtualHost:
         if name not in self.queues:
             return None
         queue = self.queue(name, owner)
+        if queue_type(queue.arguments) == "quorum":
+            for flag, wanted in (("if-unused", if_unused), ("if-empty", if_empty)):
+                if wanted:
+                    raise NotImplementedFault(
+                        f"cannot delete {queue.title}. queue.delete operations with {flag} flag set are not supported "
+                        "by quorum queues"
+                    )
         if if_empty and queue.ready_count:
             raise PreconditionFailed(f"{queue.title} not empty")
         if if_unused and queue.consumer_count:
@@ -289,6 +381,91 @@ class VirtualHost:
                 del self.exchanges[source.name]
                 pending.extend(source.inbound.values())
 
+    # Policies, limits and tracing
+
+    def set_policy(
+        self, name: str, pattern: str, definition: dict[str, Any], *, priority: int = 0, apply_to: str = "all"
+    ) -> None:
+        """Set a policy; what it matches follows it from now on."""
+        self.policies.set(Policy(name, pattern, definition, priority, apply_to))
+        self._reapply()
+
+    def clear_policy(self, name: str) -> None:
+        self.policies.clear(name)
+        self._reapply()
+
+    def set_operator_policy(
+        self, name: str, pattern: str, definition: dict[str, Any], *, priority: int = 0, apply_to: str = "queues"
+    ) -> None:
+        """Set an operator's policy, which a user's policy and arguments cannot exceed."""
+        self.operator_policies.set(Policy(name, pattern, definition, priority, apply_to))
+        self._reapply()
+
+    def clear_operator_policy(self, name: str) -> None:
+        self.operator_policies.clear(name)
+        self._reapply()
+
+    def _reapply(self) -> None:
+        # A piece at once, so that whoever set it sees it done where there is little to do.
+        task = Reapply(self)
+        if not task.run(self._broker.work):
+            self._broker.work.add(task)
+
+    def follow(self, subject: Queue | Exchange) -> None:
+        """Have a queue or exchange follow the policies that are for it now."""
+        kind = queue_type(subject.arguments) if isinstance(subject, Queue) else "exchange"
+        policy = self.policies.best(kind, subject.name)
+        operator_policy = self.operator_policies.best(kind, subject.name)
+        if policy is subject.policy and operator_policy is subject.operator_policy:
+            return
+        subject.policy = policy
+        subject.operator_policy = operator_policy
+        definition = {} if policy is None else policy.definition
+        if isinstance(subject, Queue):
+            limits = {} if operator_policy is None else operator_policy.definition
+            subject.apply(traits_of(subject.arguments, definition, limits), self._broker.work.now)
+        else:
+            subject.follow(definition)
+            self._broker.changed()
+
+    def set_default_queue_type(self, kind: str | None) -> None:
+        """The type of queues that are declared without one."""
+        if kind not in (None, "classic", "quorum"):
+            raise PreconditionFailed(f"unsupported queue type '{kind}'")
+        self.default_queue_type = kind
+
+    def set_limits(self, limits: dict[str, int]) -> None:
+        """Bound the connections and queues; what is there already stays."""
+        check_limits(limits, LIMITS)
+        self.limits = dict(limits)
+
+    def set_parameter(self, component: str, name: str, value: Any) -> None:
+        """Set a runtime parameter."""
+        if component == "vhost-limits":
+            self.set_limits(value)
+        elif component not in COMPONENTS:
+            raise PreconditionFailed(f"component {component} not found")
+        self.parameters[component, name] = value
+
+    def clear_parameter(self, component: str, name: str) -> None:
+        if self.parameters.pop((component, name), None) is None:
+            raise NotFound(f"parameter '{name}' of component '{component}' not found")
+        if component == "vhost-limits":
+            self.limits = {}
+
+    def set_tracing(self, tracing: bool) -> None:
+        """Copy every message published or delivered to amq.rabbitmq.trace, or stop that."""
+        self.tracing = tracing
+        self._broker.changed()
+        for presence in self.present:
+            presence.recheck()
+
+    def close(self) -> None:
+        """It is deleted: end its connections, and remove everything."""
+        for presence in list(self.present):
+            presence.shut(f"vhost '{self.name}' is deleted")
+        self._broker.work.add(Demolish(self))
+
     def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:
         """The queues a message reaches."""
         return self.router.route(exchange, routing_key, headers)
@@ -332,38 +509,3 @@ def check_unreserved(kind: str, name: str) -> None:
 def check_name_argument(arguments: Table, key: str, title: str) -> None:
     if key in arguments and not isinstance(arguments[key], str):
         raise PreconditionFailed(f"invalid type '{kind_of(arguments[key])}' for arg '{key}' in {title}")
-
-
-def check_same(key: str, title: str, received: object, current: object) -> None:
-    """Refuse a second declaration that differs in a field."""
-    if received != current:
-        raise PreconditionFailed(
-            f"inequivalent arg '{key}' for {title}: received '{plain(received)}' but current is '{plain(current)}'"
-        )
-
-
-def check_same_argument(key: str, title: str, received: Table, current: Table) -> None:
-    """Refuse a second declaration that differs in an argument."""
-    if key in received and key in current:
-        if not same_value(received[key], current[key]):
-            raise PreconditionFailed(
-                f"inequivalent arg '{key}' for {title}: received '{plain(received[key])}' "
-                f"but current is '{plain(current[key])}'"
-            )
-    elif key == "x-queue-type" and "classic" in (received.get(key), current.get(key)):
-        return
-    elif key in received or key in current:
-        raise PreconditionFailed(
-            f"inequivalent arg '{key}' for {title}: received {described(received, key)} "
-            f"but current is {described(current, key)}"
-        )
-
-
-def described(arguments: Table, key: str) -> str:
-    if key not in arguments:
-        return "none"
-    return f"the value '{plain(arguments[key])}' of type '{kind_of(arguments[key])}'"
-
-
-def plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -15,6 +15,7 @@ import click
 
 from leveret import __version__
 from leveret.server.config import BadSetting, Config, load
+from leveret.server.definitions import BadDefinition
 from leveret.server.node import Node
 
 
@@ -41,6 +42,8 @@ def main(config: str | None, **flags: Any) -> None:
     raise_file_limit()
     try:
         event_loop()(serve(settings))
+    except BadDefinition as error:
+        fail(f"bad setting in {error}", 2)
     except OSError as error:
         # A name that cannot be looked up has numbers of its own.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)

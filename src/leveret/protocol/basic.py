@@ -3,14 +3,16 @@
 import secrets
 from typing import TYPE_CHECKING
 
+from leveret.broker.arguments import check_consumer_arguments, queue_type
 from leveret.broker.consumer import Window
-from leveret.errors import ChannelError, NotAllowed, NotImplementedFault, PreconditionFailed
+from leveret.errors import ChannelError, NotAllowed, NotImplementedFault, PreconditionFailed, ResourceLocked
 from leveret.protocol.confirms import Confirms
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import check_reply_consumer, close_reply_to, open_reply_to
 from leveret.protocol.settlement import Requeue
 from leveret.protocol.subscriber import Subscriber
 from leveret.protocol.topology import reply
+from leveret.protocol.trace import trace_delivery
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.wire.spec import (
     BasicCancel,
@@ -38,7 +40,7 @@ from leveret.wire.spec import (
     TxSelect,
     TxSelectOk,
 )
-from leveret.wire.values import Table, Timestamp, kind_of
+from leveret.wire.values import Table
 
 if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
@@ -82,7 +84,11 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         check_reply_consumer(channel, m.no_ack)
         queue = open_reply_to(channel)
     else:
+        channel.session.rights.check_queue("read", name)
         queue = channel.vhost.queue(name, channel.session)
+        check_consumer_arguments(m.arguments, queue.arguments, queue.title)
+        if channel.shared.limited() and queue_type(queue.arguments) == "quorum":
+            raise NotImplementedFault(f"{queue.title} does not support global qos")
     tag = m.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
     consumer = Subscriber(
         tag,
@@ -95,8 +101,9 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         window=Window(channel.prefetch.count_limit, channel.prefetch.size_limit),
         shared=channel.shared,
         arguments=m.arguments,
-        priority=priority_of(m.arguments, queue.title),
+        priority=priority_of(m.arguments),
     )
+    consumer.trace = channel.tracer()
     queue.check_subscribable(consumer)
     channel.consumers[tag] = consumer
     # The answer goes before the first message.
@@ -113,7 +120,14 @@ def on_basic_cancel(channel: "Channel", m: BasicCancel) -> None:
 
 
 def on_basic_get(channel: "Channel", m: BasicGet) -> None:
-    queue = channel.vhost.queue(channel.queue_name(m.queue), channel.session)
+    name = channel.queue_name(m.queue)
+    channel.session.rights.check_queue("read", name)
+    queue = channel.vhost.queue(name, channel.session)
+    if queue.traits.single_active_consumer and queue_type(queue.arguments) == "quorum":
+        raise ResourceLocked(
+            f"cannot obtain access to locked {queue.title}. basic.get operations are not supported by quorum queues "
+            "with single active consumer"
+        )
     queue.used(channel.session.now)
     entry = queue.take(m.no_ack)
     if entry is None:
@@ -126,6 +140,8 @@ def on_basic_get(channel: "Channel", m: BasicGet) -> None:
     answer = BasicGetOk(tag, entry.redelivered, origin.exchange, origin.routing_key, queue.ready_count)
     reply(channel, False, answer)
     channel.write_content(entry.message)
+    if channel.vhost.tracing:
+        trace_delivery(channel, entry.message, queue.name, entry.redelivered)
     # It may have been too large for a consumer that has room for those behind it.
     queue.dispatch()
 
@@ -191,9 +207,7 @@ def _transaction(channel: "Channel") -> Transaction:
     return channel.transaction
 
 
-def priority_of(arguments: Table, title: str) -> int:
+def priority_of(arguments: Table) -> int:
     """A consumer's priority, from its argument x-priority."""
     priority = arguments.get("x-priority", 0)
-    if isinstance(priority, bool | Timestamp) or not isinstance(priority, int):
-        raise PreconditionFailed(f"invalid arg 'x-priority' for {title}: \"expected integer, got {kind_of(priority)}\"")
-    return priority
+    return priority if isinstance(priority, int) else 0

@@ -17,6 +17,7 @@ ctypedef const unsigned char* Octets
 cdef int BASIC_CLASS, ROUTES_MAX, SPREAD_FROM, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
 cdef int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, FRAME_OVERHEAD, HEADER_MIN_SIZE
 cdef unsigned long BASIC_PUBLISH, BASIC_ACK, BASIC_NACK, BASIC_REJECT
+cdef long long PAST
 cdef long FLAG_EXPIRATION, FLAG_HEADERS, FLAG_USER_ID, FLAG_REPLY_TO, COPIED
 
 @cython.final
@@ -24,6 +25,7 @@ cdef class Route:
     cdef public Origin origin
     cdef public bint mandatory
     cdef public bint by_headers
+    cdef public bint traced
     cdef public list queues
 
 @cython.final
@@ -38,6 +40,7 @@ cdef class Channel:
     cdef public Confirms confirms
     cdef public object transaction
     cdef public Unacked unacked
+    cdef public object deadlines
     cdef public dict consumers
     cdef public Window shared
     cdef public Window prefetch

@@ -9,13 +9,17 @@ basic.nack, basic.reject. The other methods are decoded and handled by `topology
   (3) A channel that was closed for an error ignores everything but channel.close and channel.close-ok.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Window
 from leveret.broker.dead_letter import carbon_copies, rewritten
+from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
+from leveret.broker.rights import Rights
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import (
     AMQPError,
@@ -29,6 +33,7 @@ from leveret.errors import (
     UnexpectedFrame,
 )
 from leveret.protocol.confirms import Confirms
+from leveret.protocol.deadlines import Deadlines
 from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.reply_to import PREFIX, close_reply_to, with_reply_to
@@ -37,6 +42,7 @@ from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, Requeue, noth
 from leveret.protocol.spread import Spread
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
+from leveret.protocol.trace import trace_delivery, trace_publish
 from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
 from leveret.terms import quoted
@@ -78,17 +84,20 @@ ROUTES_MAX = 4096
 SPREAD_FROM = 1000
 MANDATORY = 1
 IMMEDIATE = 2
+# The time to live of a message that goes nowhere.
+PAST = -2
 
 
 class Route:
     """Where the messages of one exchange and routing key go."""
 
-    __slots__ = ("by_headers", "mandatory", "origin", "queues")
+    __slots__ = ("by_headers", "mandatory", "origin", "queues", "traced")
 
     def __init__(self, origin: Origin, mandatory: bool) -> None:
         self.origin = origin
         self.mandatory = mandatory
         self.by_headers = False
+        self.traced = False
         self.queues: list[Queue] = []
 
 
@@ -105,6 +114,7 @@ class Channel:
         "broker",
         "confirms",
         "consumers",
+        "deadlines",
         "incoming",
         "last_queue_name",
         "number",
@@ -130,6 +140,7 @@ class Channel:
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.unacked = Unacked()
+        self.deadlines = Deadlines()
         self.consumers: dict[str, Subscriber] = {}
         self.shared = Window()
         self.prefetch = Window()
@@ -331,6 +342,10 @@ class Channel:
                 message, queues = self._copied(route, message)
             elif route.by_headers:
                 queues = self._route_by_headers(route, message)
+            if message.ttl_ms == PAST:
+                queues = []
+        if route.traced:
+            trace_publish(self, message, queues)
         if self.transaction is not None:
             self.transaction.publish(message, queues, route.mandatory)
             return
@@ -394,20 +409,33 @@ class Channel:
             raise NotImplementedFault("immediate=true")
         name = method[7:name_end].decode("utf-8", "surrogateescape")
         key = method[name_end + 1 : key_end].decode("utf-8", "surrogateescape")
-        exchange = self.vhost.exchange(name)
-        exchange.check_publishable()
-        router = self.vhost.router
+        rights: Rights = self.session.rights
+        rights.check_exchange("write", name)
         route = Route(Origin(name, key, method[6:key_end] + b"\xce"), (method[key_end] & MANDATORY) != 0)
-        if not name and key.startswith(PREFIX):
+        route.traced = self.vhost.tracing
+        exchange = self._exchange(name)
+        if exchange is None:
+            pass
+        elif not name and key.startswith(PREFIX):
             waiting = self.broker.replies.get(key)
             route.queues = [] if waiting is None else [waiting]
         else:
+            exchange.check_publishable()
+            if exchange.kind == "topic":
+                rights.check_topic("write", name, key)
+            router = self.vhost.router
             route.queues = router.route(exchange, key, None)
             route.by_headers = not router.cacheable
         if len(self._routes) >= ROUTES_MAX:
             self._routes = {}
         self._routes[method] = route
         return route
+
+    def _exchange(self, name: str) -> Exchange | None:
+        """The exchange to publish to; None if there is none and that is all right here."""
+        if self.broker.settings.drop_to_unknown_exchange:
+            return self.vhost.exchanges.get(name)
+        return self.vhost.exchange(name)
 
     def _route_by_headers(self, route: Route, message: Message) -> list[Queue]:
         headers = properties_of(message.content, message.header_size).headers
@@ -420,13 +448,20 @@ class Channel:
         headers = properties.headers or {}
         check_copies(headers)
         keys = [route.origin.routing_key, *carbon_copies(headers, "CC"), *carbon_copies(headers, "BCC")]
-        queues = self.vhost.router.route_all(self.vhost.exchange(route.origin.exchange), keys, headers)
+        exchange = self._exchange(route.origin.exchange)
+        queues = self._route_copies(exchange, keys, headers) if exchange is not None else []
         if "BCC" in headers:
             properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
             ttl_ms = message.ttl_ms
             message = rewritten(message, properties, message.origin)
             message.ttl_ms = ttl_ms
         return message, queues
+
+    def _route_copies(self, exchange: Exchange, keys: list[str], headers: Table) -> list[Queue]:
+        if exchange.kind == "topic":
+            for key in keys:
+                self.session.rights.check_topic("write", exchange.name, key)
+        return self.vhost.router.route_all(exchange, keys, headers)
 
     def _check_properties(self, message: Message) -> None:
         properties = properties_of(message.content, message.header_size)
@@ -435,7 +470,11 @@ class Channel:
             raise PreconditionFailed(
                 f"user_id property set to '{properties.user_id}' but authenticated user was '{user.name}'"
             )
-        if properties.expiration is not None:
+        if properties.expiration is None:
+            return
+        if self.broker.settings.epoch_expiration:
+            message.ttl_ms = ttl_until(properties.expiration, self.session.now)
+        else:
             message.ttl_ms = parse_expiration(properties.expiration)
 
     def return_message(self, message: Message) -> None:
@@ -531,8 +570,21 @@ class Channel:
             if not consumer.active and consumer.subscribed:
                 consumer.queue.resume(consumer)
 
+    def recheck(self) -> None:
+        """Rights, or whether the vhost is traced, have changed."""
+        for consumer in list(self.consumers.values()):
+            queue = consumer.queue
+            consumer.trace = self.tracer()
+            if queue.name not in self.broker.replies and not self.session.rights.allows("read", queue.name):
+                queue.cancel(consumer)
+                self.on_consumer_cancelled(consumer)
+
+    def tracer(self) -> Callable[[Message, str, bool], None] | None:
+        """What a delivery is shown to; None if the vhost is not traced."""
+        return partial(trace_delivery, self) if self.vhost.tracing else None
+
     def on_consumer_cancelled(self, consumer: Subscriber) -> None:
-        """A consumer's queue is gone."""
+        """A consumer's queue is gone, or the right to read it."""
         del self.consumers[consumer.tag]
         if self.session.capable("consumer_cancel_notify"):
             self.output.write_method(self.number, BasicCancel(consumer.tag, no_wait=True))
@@ -593,6 +645,14 @@ def parse_expiration(expiration: str) -> int:
     if value > EXPIRATION_MAX_MS:
         raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_too_large,{value}}}")
     return value
+
+
+def ttl_until(expiration: str, now: int) -> int:
+    """A time to live in ms, from the Unix time in seconds at which it ends; PAST if that is over."""
+    if not expiration.isascii() or not expiration.isdigit():
+        raise PreconditionFailed(f"invalid expiration '{expiration}': no_integer")
+    ttl_ms = int(expiration) * 1000 - now
+    return min(ttl_ms, EXPIRATION_MAX_MS) if ttl_ms > 0 else PAST
 
 
 EXPIRATION_MAX_MS = 315360000000

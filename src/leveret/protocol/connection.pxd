@@ -28,6 +28,7 @@ cdef class Connection:
     cdef Channel _channel
     cdef long long _received_at
     cdef long long _sent_at
+    cdef long long _ack_check_at
 
     cpdef receive(self, bytes data, long long now)
     cpdef receive_from(self, bytearray buffer, Py_ssize_t size, long long now)

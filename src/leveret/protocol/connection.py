@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from leveret.broker.access import reached
 from leveret.broker.broker import Broker
 from leveret.broker.message import Entry
 from leveret.errors import (
@@ -24,9 +25,11 @@ from leveret.errors import (
     InternalError,
     MalformedString,
     NotAllowed,
+    PreconditionFailed,
     UnexpectedFrame,
 )
 from leveret.protocol.channel import Channel
+from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import Requeue, nothing
@@ -59,6 +62,7 @@ class Connection:
     """One client's connection."""
 
     __slots__ = (
+        "_ack_check_at",
         "_channel",
         "_handshake",
         "_header",
@@ -84,6 +88,7 @@ class Connection:
         self.name = name
         self.output = Output(wake)
         self.session = Session(broker, self.output)
+        self.session.connection_name = name
         self.reader = FrameReader(FRAME_MIN_SIZE)
         self.state = HEADER
         self.ended = False
@@ -98,6 +103,7 @@ class Connection:
         self._channel: Channel | None = None
         self._received_at = now
         self._sent_at = now
+        self._ack_check_at = NEVER
 
     # What the server calls
 
@@ -180,10 +186,15 @@ class Connection:
         """Close because the broker says so."""
         if self.state == RUNNING:
             self._set_time(now)
-            self.session.method_index = 0
-            self._close(ConnectionForced(reason))
+            self._shut(reason)
         elif self.state != CLOSING:
             self.ended = True
+
+    def _shut(self, reason: str) -> None:
+        self.session.now = self.broker.work.now
+        self.session.method_index = 0
+        log.error("%s: closed: %s", self.name, reason)
+        self._close(ConnectionForced(reason))
 
     def crash(self, now: int) -> None:
         """Close because of a fault of our own."""
@@ -209,6 +220,30 @@ class Connection:
             self.tick_at = NEVER
         else:
             self._tick_heartbeat(now)
+            if self.ended:
+                return
+            if now >= self._ack_check_at:
+                self._check_acks(now)
+            self.tick_at = min(self.tick_at, self._ack_check_at)
+
+    def _check_acks(self, now: int) -> None:
+        """Close the channels of a client that keeps a delivery for too long."""
+        timeout = self.broker.settings.ack_timeout_ms
+        self._ack_check_at = now + look_every_ms(timeout)
+        if self.session.pending is not None:
+            return
+        self._set_time(now)
+        self.broker.work.begin()
+        for channel in list(self.session.channels.values()):
+            if channel.deadlines.overdue(channel.unacked, now, timeout) and channel.state == CHANNEL_OPEN:
+                error = PreconditionFailed(
+                    f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {timeout} ms. "
+                    "This timeout value can be configured, see consumers doc guide to learn more"
+                )
+                log.error("%s: channel %d: %s", self.name, channel.number, error.reply_text)
+                channel.fail(error, 0)
+                break
+        self.broker.work.drain()
 
     def _tick_heartbeat(self, now: int) -> None:
         interval = self.heartbeat_ms
@@ -281,6 +316,12 @@ class Connection:
             raise NotAllowed(
                 f"number of channels opened ({len(channels)}) has reached the negotiated channel_max ({self.channel_max})"
             )
+        user = self.session.user
+        limit = user.limits.get("max-channels")
+        if limit is not None and reached(limit, user.channel_count()):
+            raise NotAllowed(
+                f"number of channels opened for user '{user.name}' has reached the maximum allowed user limit of ({limit})"
+            )
         channel = Channel(number, self.session)
         channels[number] = channel
         return channel
@@ -340,8 +381,7 @@ class Connection:
 
     def _begin_running(self, handshake: Handshake) -> None:
         session = self.session
-        session.user = handshake.user
-        session.vhost = handshake.vhost
+        session.enter(handshake.user, handshake.vhost, self._shut)
         session.capabilities = handshake.capabilities
         self.client_properties = handshake.client_properties
         self.channel_max = handshake.channel_max
@@ -349,6 +389,10 @@ class Connection:
         self.state = RUNNING
         self._handshake = None
         self.tick_at = session.now + self.heartbeat_ms // 2 if self.heartbeat_ms else NEVER
+        timeout = self.broker.settings.ack_timeout_ms
+        if timeout:
+            self._ack_check_at = session.now + look_every_ms(timeout)
+            self.tick_at = min(self.tick_at, self._ack_check_at)
         self.output.write_method(0, ConnectionOpenOk())
         log.info("%s: user '%s' granted access to vhost '%s'", self.name, session.user.name, session.vhost.name)
 
@@ -394,7 +438,10 @@ class Connection:
         self._leave_pending()
         entries = self._release()
         self.output.write_method(0, self._close_method(error))
-        self.session.do(Requeue(entries, nothing))
+        # What is left of it is everybody's work: nobody here waits for it, and this may not be the client's own pass.
+        task = Requeue(entries, nothing)
+        if not task.run(self.broker.work):
+            self.broker.work.add(task)
 
     def _close_method(self, error: AMQPError) -> ConnectionClose:
         index = self.session.method_index
@@ -439,4 +486,5 @@ class Connection:
             if not queue.deleted:
                 session.vhost.remove_queue(queue)
         session.exclusive_queues = []
+        session.leave()
         return entries

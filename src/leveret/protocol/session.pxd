@@ -6,6 +6,9 @@ cdef class Session:
     cdef public Broker broker
     cdef public object vhost
     cdef public object user
+    cdef public object rights
+    cdef public object on_shut
+    cdef public str connection_name
     cdef public Output output
     cdef public long long now
     cdef public unsigned long method_index

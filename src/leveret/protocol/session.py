@@ -3,11 +3,13 @@
 Knows nothing of frames or channels; `Connection` makes it, `Channel` uses it.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.queue import Queue
+from leveret.broker.rights import Rights
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Task
 from leveret.errors import ResourceError
@@ -24,6 +26,7 @@ class Session:
 
     `now` is the time of the current pass (ms); `method_index` the method in hand, for error replies, 0 if none;
     `pending` a task that must end before the next frame is looked at; `confirming` the channels with confirms to tell.
+    To the model it is a `Presence`.
     """
 
     __slots__ = (
@@ -32,22 +35,28 @@ class Session:
         "capabilities",
         "channels",
         "confirming",
+        "connection_name",
         "exclusive_queues",
         "incomplete_size",
         "method_index",
         "now",
+        "on_shut",
         "output",
         "pending",
+        "rights",
         "user",
         "vhost",
     )
 
     vhost: VirtualHost
     user: User
+    rights: Rights
 
     def __init__(self, broker: Broker, output: Output) -> None:
         self.broker = broker
         self.output = output
+        self.connection_name = ""
+        self.on_shut: Callable[[str], None] | None = None
         self.now = 0
         self.method_index = 0
         self.pending: Task | None = None
@@ -57,6 +66,32 @@ class Session:
         self.capabilities: dict[str, Any] = {}
         self.incomplete_size = 0
         self._prune_at = 64
+
+    def enter(self, user: User, vhost: VirtualHost, on_shut: Callable[[str], None]) -> None:
+        """The client is logged in; `on_shut` is called if the model wants it gone."""
+        self.user = user
+        self.vhost = vhost
+        self.rights = user.rights_in(vhost.name)
+        self.on_shut = on_shut
+        user.present[self] = None
+        vhost.present[self] = None
+
+    def leave(self) -> None:
+        """The client is gone, or as good as gone."""
+        if self.on_shut is not None:
+            self.on_shut = None
+            self.user.present.pop(self, None)
+            self.vhost.present.pop(self, None)
+
+    def shut(self, reason: str) -> None:
+        """End the connection with 320 and this reason."""
+        if self.on_shut is not None:
+            self.on_shut(reason)
+
+    def recheck(self) -> None:
+        """Rights have changed: end what is no longer allowed."""
+        for channel in list(self.channels.values()):
+            channel.recheck()
 
     def do(self, task: Task) -> None:
         """Do a task now, or as much of it as the budget allows and the rest before the next frame."""

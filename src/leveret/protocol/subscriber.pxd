@@ -9,6 +9,7 @@ cdef class Subscriber(Consumer):
     cdef Output _output
     cdef Unacked _unacked
     cdef object _on_cancelled
+    cdef public object trace
     cdef Origin _origin
     cdef bytes _frame
     cdef Py_ssize_t _tag_end

@@ -7,7 +7,7 @@ is made once and copied.
 from collections.abc import Callable
 
 from leveret.broker.consumer import Consumer, Window
-from leveret.broker.message import Entry, Origin
+from leveret.broker.message import Entry, Message, Origin
 from leveret.protocol.unacked import Unacked
 from leveret.wire.content import frame_head
 from leveret.wire.output import Output
@@ -16,9 +16,9 @@ from leveret.wire.values import Table, encode_short_string
 
 
 class Subscriber(Consumer):
-    """A basic.consume of one channel; `on_cancelled` is called when its queue is gone."""
+    """A basic.consume of one channel; `on_cancelled` is called when its queue is gone, `trace` is shown each delivery."""
 
-    __slots__ = ("_channel", "_frame", "_on_cancelled", "_origin", "_output", "_tag_end", "_unacked")
+    __slots__ = ("_channel", "_frame", "_on_cancelled", "_origin", "_output", "_tag_end", "_unacked", "trace")
 
     def __init__(  # noqa: PLR0913
         self,
@@ -40,6 +40,7 @@ class Subscriber(Consumer):
         self._output = output
         self._unacked = unacked
         self._on_cancelled = on_cancelled
+        self.trace: Callable[[Message, str, bool], None] | None = None
         self._origin: Origin | None = None
         self._frame = b""
         self._tag_end = 0
@@ -64,6 +65,8 @@ class Subscriber(Consumer):
             output.write_numbered(self._frame, self._tag_end, tag)
         output.write_content(self._channel, message.content, message.header_size, message.body_size, message.frame_size)
         output.wake()
+        if self.trace is not None:
+            self.trace(message, self.queue.name, entry.redelivered)
 
     def cancelled(self) -> None:
         self._on_cancelled(self)

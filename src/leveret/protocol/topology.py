@@ -46,8 +46,9 @@ def on_access_request(channel: "Channel", m: AccessRequest) -> None:
 
 
 def on_exchange_declare(channel: "Channel", m: ExchangeDeclare) -> None:
+    rights = channel.session.rights
     if m.passive:
-        channel.vhost.find_exchange(m.exchange)
+        rights.check_any("exchange", channel.vhost.find_exchange(m.exchange).name)
     else:
         channel.vhost.declare_exchange(
             m.exchange,
@@ -56,24 +57,25 @@ def on_exchange_declare(channel: "Channel", m: ExchangeDeclare) -> None:
             auto_delete=m.auto_delete,
             internal=m.internal,
             arguments=m.arguments,
+            rights=rights,
         )
     reply(channel, m.no_wait, ExchangeDeclareOk())
 
 
 def on_exchange_delete(channel: "Channel", m: ExchangeDelete) -> None:
-    channel.vhost.delete_exchange(m.exchange, m.if_unused)
+    channel.vhost.delete_exchange(m.exchange, m.if_unused, channel.session.rights)
     reply(channel, m.no_wait, ExchangeDeleteOk())
 
 
 def on_exchange_bind(channel: "Channel", m: ExchangeBind) -> None:
-    source, destination = _exchanges(m.source, m.destination)
+    source, destination = _exchanges(channel, m)
     channel.vhost.exchange(source)
     channel.vhost.bind(source, channel.vhost.exchange(destination), m.routing_key, m.arguments)
     reply(channel, m.no_wait, ExchangeBindOk())
 
 
 def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
-    source, destination = _exchanges(m.source, m.destination)
+    source, destination = _exchanges(channel, m)
     exchange = channel.vhost.exchanges.get(destination)
     if exchange is not None:
         channel.vhost.unbind(source, exchange, m.routing_key, m.arguments, channel.session)
@@ -88,12 +90,18 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
         return
     if m.passive:
         queue = channel.vhost.queue(stripped(m.queue), session)
+        session.rights.check_any("queue", queue.name)
         queue.used(session.now)
     else:
         owner = session if m.exclusive else None
         count = len(channel.vhost.queues)
         queue = channel.vhost.declare_queue(
-            m.queue, durable=m.durable, auto_delete=m.auto_delete, owner=owner, arguments=m.arguments
+            m.queue,
+            durable=m.durable,
+            auto_delete=m.auto_delete,
+            owner=owner,
+            arguments=m.arguments,
+            rights=session.rights,
         )
         if m.exclusive and len(channel.vhost.queues) > count:
             session.own(queue)
@@ -103,6 +111,7 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
 
 def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     name = channel.queue_name(m.queue)
+    channel.session.rights.check_queue("configure", stripped(name))
     queue = channel.vhost.deletable_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
     # RabbitMQ: the answer goes before what the queue's consumers on this channel hear.
     reply(channel, m.no_wait, QueueDeleteOk(0 if queue is None else queue.ready_count))
@@ -111,14 +120,16 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
 
 
 def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
-    queue = channel.vhost.queue(channel.queue_name(m.queue), channel.session)
+    name = channel.queue_name(m.queue)
+    channel.session.rights.check_queue("read", name)
+    queue = channel.vhost.queue(name, channel.session)
     reply(channel, m.no_wait, QueuePurgeOk(queue.purge()))
 
 
 def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
     name, key = _queue_and_key(channel, m)
     source = stripped(m.exchange)
-    check_not_default(source)
+    _check_binding(channel, "queue", name, source, key)
     channel.vhost.exchange(source)
     queue = channel.vhost.queue(name, channel.session)
     channel.vhost.bind(source, queue, key, m.arguments)
@@ -128,7 +139,7 @@ def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
 def on_queue_unbind(channel: "Channel", m: QueueUnbind) -> None:
     name, key = _queue_and_key(channel, m)
     source = stripped(m.exchange)
-    check_not_default(source)
+    _check_binding(channel, "queue", name, source, key)
     queue = channel.vhost.queues.get(name)
     if queue is not None:
         channel.vhost.unbind(source, queue, key, m.arguments, channel.session)
@@ -142,8 +153,22 @@ def _queue_and_key(channel: "Channel", m: QueueBind | QueueUnbind) -> tuple[str,
     return stripped(name), key
 
 
-def _exchanges(source: str, destination: str) -> tuple[str, str]:
-    source, destination = stripped(source), stripped(destination)
-    check_not_default(destination)
-    check_not_default(source)
+def _exchanges(channel: "Channel", m: ExchangeBind | ExchangeUnbind) -> tuple[str, str]:
+    source, destination = stripped(m.source), stripped(m.destination)
+    _check_binding(channel, "exchange", destination, source, m.routing_key)
     return source, destination
+
+
+def _check_binding(channel: "Channel", kind: str, destination: str, source: str, key: str) -> None:
+    """Write on the destination, read on the source, and read on the topic; RabbitMQ asks in this order."""
+    rights = channel.session.rights
+    if kind == "queue":
+        rights.check_queue("write", destination)
+    else:
+        rights.check_exchange("write", destination)
+        check_not_default(destination)
+    check_not_default(source)
+    rights.check_exchange("read", source)
+    exchange = channel.vhost.exchanges.get(source)
+    if exchange is not None and exchange.kind == "topic":
+        rights.check_topic("read", source, key)

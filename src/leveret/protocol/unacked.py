@@ -43,6 +43,16 @@ class Unacked:
         self.count += 1
         return tag
 
+    def first_tag(self) -> int:
+        """The oldest tag that is outstanding; 0 if none is."""
+        for tag in self._old:
+            return tag
+        for at in range(self._head, len(self._entries)):
+            if self._entries[at] is not None:
+                self._head = at
+                return self._first + at
+        return 0
+
     def take(self, tag: int) -> Entry | None:
         """Remove and return one entry; None if this tag is not outstanding."""
         at = tag - self._first

@@ -1,6 +1,7 @@
 """Settings, from a TOML file, LEVERET_* variables and flags; flags first, then variables, then the file."""
 
 import os
+import platform
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,14 +9,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from leveret.broker.settings import Settings
+from leveret.server.definitions import Definitions
 
 PREFIX = "LEVERET_"
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 
-class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Everything that can be set."""
+class Config(Definitions, forbid_unknown_fields=True, frozen=True):
+    """Everything that can be set; vhosts, users, rights and policies too."""
 
     host: str = "127.0.0.1"
     port: Port = 5672
@@ -27,6 +29,9 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     heartbeat: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 60
     max_message_size: Annotated[int, msgspec.Meta(ge=1, le=512 << 20)] = 128 << 20
     prefetch_size: Literal["honour", "refuse"] = "honour"
+    consumer_timeout: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 1_800_000
+    unknown_exchange: Literal["refuse", "drop"] = "refuse"
+    expiration: Literal["ttl", "epoch"] = "ttl"
 
     def settings(self) -> Settings:
         """What the model and the protocol need of it."""
@@ -36,6 +41,10 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         settings.heartbeat_s = self.heartbeat
         settings.message_size_max = self.max_message_size
         settings.refuse_prefetch_size = self.prefetch_size == "refuse"
+        settings.ack_timeout_ms = self.consumer_timeout
+        settings.drop_to_unknown_exchange = self.unknown_exchange == "drop"
+        settings.epoch_expiration = self.expiration == "epoch"
+        settings.node_name = f"leveret@{platform.node() or 'localhost'}"
         return settings
 
 
@@ -63,7 +72,10 @@ def _check(source: str, name: str, value: Any) -> None:
     try:
         msgspec.convert({name: value}, Config, strict=False)
     except msgspec.ValidationError as error:
-        text = str(error).partition(" - at ")[0]
+        text, _, place = str(error).partition(" - at ")
+        if name in Definitions.__struct_fields__:
+            # Tables are long; the place in them says more.
+            raise BadSetting(f"bad setting {place.strip('`').removeprefix('$.')} in {source}: {text}") from None
         raise BadSetting(f"bad setting {name} = {value!r} in {source}: {text}") from None
 
 
@@ -79,7 +91,7 @@ def _from_file(file: str | None) -> dict[str, Any]:
 
 
 def _from_environment(environment: dict[str, str]) -> dict[str, str]:
-    known = set(Config.__struct_fields__)
+    known = set(Config.__struct_fields__) - set(Definitions.__struct_fields__)
     found = {}
     for variable, value in environment.items():
         name = variable.removeprefix(PREFIX).lower()

@@ -7,6 +7,7 @@ from typing import cast
 
 from leveret.broker.broker import Broker, default_broker
 from leveret.server.config import Config
+from leveret.server.definitions import apply
 from leveret.server.inbox import Inbox
 from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
@@ -24,7 +25,7 @@ class Node:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self.broker: Broker = default_broker(config.settings())
+        self.broker = configured_broker(config)
         self.transports: set[Transport] = set()
         self._servers: list[asyncio.Server] = []
         self._heap: Heap | None = None
@@ -69,6 +70,17 @@ class Node:
         if self._outbox is not None:
             self._outbox.close()
         log.info("stopped")
+
+
+def configured_broker(config: Config) -> Broker:
+    """A broker with what the settings define; guest is there only if they name no users."""
+    if config.users:
+        broker = Broker(config.settings())
+        broker.add_vhost("/")
+    else:
+        broker = default_broker(config.settings())
+    apply(broker, config)
+    return broker
 
 
 def calm_garbage_collector() -> None:

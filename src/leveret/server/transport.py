@@ -156,7 +156,11 @@ class Transport(asyncio.BufferedProtocol):
             self._socket.writelines(pieces)
         if connection.ended:
             self._end()
-        elif output.blocked:
+            return
+        if connection.tick_at != self._tick_at:
+            # The model has ended it, outside of its own pass.
+            self._set_timer(connection)
+        if output.blocked:
             unsent = self._socket.get_write_buffer_size()
             if unsent > UNREAD_MAX:
                 self._unsent = unsent
