@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leveret.broker.work import PASS_BUDGET, Task, Work
+from leveret.errors import PreconditionFailed
 
 
 class Steps(Task):
@@ -114,3 +115,16 @@ def test_list_that_is_never_empty_forgets_what_is_done() -> None:
 def test_a_task_must_say_what_it_does() -> None:
     with pytest.raises(NotImplementedError):
         Task().run(Work())
+
+
+class Refusing(Task):
+    def run(self, work: Work) -> bool:
+        raise PreconditionFailed("partial tx completion")
+
+
+def test_fault_of_a_client_that_is_gone_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    work = Work()
+    work.add(Refusing())
+    assert work.drain()
+    assert caplog.messages == ["nobody is there to hear: PRECONDITION_FAILED - partial tx completion"]
+    assert caplog.records[0].exc_info is None

@@ -13,6 +13,8 @@ Knows nothing of queues, sockets or clocks.
 import logging
 from typing import Any
 
+from leveret.errors import AMQPError
+
 PASS_BUDGET = 2000
 FORGET_FROM = 64
 
@@ -65,6 +67,9 @@ class Work:
             try:
                 if not tasks[self._head].run(self):
                     continue
+            except AMQPError as error:
+                # A client's fault, such as a commit that a queue refused, when the client is gone.
+                log.warning("nobody is there to hear: %s", error.reply_text)
             except Exception:
                 # Whoever's task it was is gone; the others' must still be done, and whoever drains is not to blame.
                 log.exception("a task on the work list failed")

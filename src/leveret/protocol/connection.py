@@ -200,7 +200,6 @@ class Connection:
         """Close because of a fault of our own."""
         self._set_time(now)
         self.session.method_index = 0
-        self.session.pending = None
         if self.state == RUNNING:
             self._close(InternalError())
             self._fall_deaf()
