@@ -1,0 +1,1 @@
+"""Durability: the journal, what is paged out to it, recovery, and definitions."""

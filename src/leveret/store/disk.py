@@ -1,0 +1,95 @@
+"""The seam: all file access of the store, and nothing else. A simulated disk with the same methods takes its place in tests.
+
+Knows nothing of what is written. OSError goes to whoever asked.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+
+class File:
+    """One open file, written at its end."""
+
+    __slots__ = ("_fd", "name")
+
+    def __init__(self, name: str, fd: int) -> None:
+        self.name = name
+        self._fd = fd
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append all of it."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` octets from `offset`."""
+        return os.pread(self._fd, size, offset)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class Disk:
+    """One folder."""
+
+    __slots__ = ("_lock", "folder")
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = -1
+
+    def lock(self) -> bool:
+        """Keep others out; False if another process is in."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.unlock()
+            return False
+        return True
+
+    def unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.folder)) if self.folder.exists() else []
+
+    def create(self, name: str) -> File:
+        """Make a file that is not there yet."""
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        return File(name, os.open(self.folder / name, flags, 0o600))
+
+    def open(self, name: str) -> File:
+        return File(name, os.open(self.folder / name, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
+
+    def remove(self, name: str) -> None:
+        os.unlink(self.folder / name)
+
+    def rename(self, name: str, new_name: str) -> None:
+        os.rename(self.folder / name, self.folder / new_name)
+
+    def sync_folder(self) -> None:
+        """Make creations and removals durable."""
+        fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self) -> int:
+        found = os.statvfs(self.folder)
+        return found.f_bavail * found.f_frsize

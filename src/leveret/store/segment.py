@@ -1,0 +1,117 @@
+"""A segment: one file of a log, and which places in it are still live.
+
+  segment := magic 8 octets | batch *
+  batch   := magic u32 | check u32 | number u64 | synced u64 | length u32 | payload check u32 | payload
+
+  (1) `check` is a CRC-32 of the rest of the batch's head, `payload check` one of the payload.
+  (2) `synced` is the highest batch known to be on disk when this one was written: what is broken above it was never
+      promised to anybody.
+  (3) A place is dead once it is settled. The file goes when nothing in it is live.
+
+Knows nothing of queues.
+"""
+
+from struct import Struct
+from zlib import crc32
+
+from leveret.store.disk import Disk, File
+
+FILE_MAGIC = b"LVRTLOG1"
+BATCH_MAGIC = 0x3142564C
+_HEAD = Struct("<IIQQII")
+BATCH_HEAD_SIZE = _HEAD.size
+GRANULE = 4
+
+
+class Segment:
+    """One file. `size` counts what is handed to the committer too, `written` only what is in the file."""
+
+    __slots__ = ("_dead", "file", "live_count", "live_size", "name", "number", "origins", "size", "total_size", "written")
+
+    def __init__(self, number: int, name: str, file: File, size: int) -> None:
+        self.number = number
+        self.name = name
+        self.file = file
+        self.size = size
+        self.written = size
+        self.live_count = 0
+        self.live_size = 0
+        self.origins: dict[int, int] = {}
+        self._dead = bytearray()
+
+    def add(self, size: int) -> None:
+        """A place was taken, in a record of which `size` octets are its share."""
+        self.live_count += 1
+        self.live_size += size
+
+    def settle(self, offset: int, size: int) -> None:
+        """The place at `offset` is dead."""
+        at = offset >> GRANULE + 3
+        dead = self._dead
+        if at >= len(dead):
+            dead.extend(bytes(at + 1024 - len(dead)))
+        dead[at] |= 1 << (offset >> GRANULE & 7)
+        self.live_count -= 1
+        self.live_size -= size
+
+    def is_dead(self, offset: int) -> bool:
+        at = offset >> GRANULE + 3
+        return at < len(self._dead) and self._dead[at] >> (offset >> GRANULE & 7) & 1 == 1
+
+
+def create_segment(disk: Disk, prefix: str, number: int) -> Segment:
+    """Make a segment; whoever syncs it must sync the folder too."""
+    name = f"{prefix}-{number:08d}.log"
+    file = disk.create(name)
+    file.write(FILE_MAGIC)
+    return Segment(number, name, file, len(FILE_MAGIC))
+
+
+def seal(batch: bytearray, number: int, synced: int) -> None:
+    """Fill in the head of a batch, for which the first octets were left free."""
+    payload = memoryview(batch)[BATCH_HEAD_SIZE:]
+    fields = (BATCH_MAGIC, 0, number, synced, len(payload), crc32(payload))
+    payload.release()
+    _HEAD.pack_into(batch, 0, *fields)
+    _HEAD.pack_into(batch, 0, BATCH_MAGIC, crc32(memoryview(batch)[8:BATCH_HEAD_SIZE]), *fields[2:])
+
+
+class Batch:
+    """A batch that was read: where its payload begins in the file, and what it says."""
+
+    __slots__ = ("number", "offset", "payload", "synced")
+
+    def __init__(self, number: int, synced: int, offset: int, payload: bytes) -> None:
+        self.number = number
+        self.synced = synced
+        self.offset = offset
+        self.payload = payload
+
+
+def read_batch(file: File, offset: int) -> Batch | None:
+    """The batch at `offset`; None if what is there is not a whole one."""
+    head = file.read(offset, BATCH_HEAD_SIZE)
+    if len(head) < BATCH_HEAD_SIZE:
+        return None
+    magic, check, number, synced, length, payload_check = _HEAD.unpack(head)
+    if magic != BATCH_MAGIC or crc32(head[8:]) != check:
+        return None
+    payload = file.read(offset + BATCH_HEAD_SIZE, length)
+    if len(payload) < length or crc32(payload) != payload_check:
+        return None
+    return Batch(number, synced, offset + BATCH_HEAD_SIZE, payload)
+
+
+def next_batch_offset(file: File, offset: int, end: int) -> int | None:
+    """Where the next batch that is whole begins, after a place where none is."""
+    mark = BATCH_MAGIC.to_bytes(4, "little")
+    at = offset + 8 - (offset - len(FILE_MAGIC)) % 8 if (offset - len(FILE_MAGIC)) % 8 else offset + 8
+    while at < end:
+        piece = file.read(at, 1 << 20)
+        found = piece.find(mark)
+        while found >= 0:
+            if read_batch(file, at + found) is not None:
+                return at + found
+            found = piece.find(mark, found + 1)
+        at += max(1, len(piece) - 3) if len(piece) > 3 else end
+    return None
