@@ -11,6 +11,7 @@ from leveret.broker.headers import Criteria, HeadersExchange
 from leveret.broker.queue import Queue
 from leveret.broker.work import Work
 from leveret.errors import PreconditionFailed
+from leveret.wire.properties import Properties
 from leveret.wire.values import Byte, Float32, LongString, SignedInt, Table, Timestamp, UnsignedShort, Value
 
 AB: Table = {"a": 1, "b": 2}
@@ -66,7 +67,7 @@ def test_arguments_and_headers(arguments: Table, headers: Table | None, fits: bo
     exchange, queue = HeadersExchange("x", "", "headers", {}), Queue("q", "", Work(), {})
     exchange.check_binding(arguments)
     exchange.bind(Binding(exchange, queue, "ignored", arguments))
-    assert exchange.match("any key", headers) == ([queue] if fits else [])
+    assert exchange.match("any key", Properties(headers=headers)) == ([queue] if fits else [])
 
 
 VALUES: list[tuple[Value, Value, bool]] = [
@@ -133,14 +134,14 @@ def test_other_forms_are_refused(value: Value, text: str) -> None:
 
 def test_bindings_come_and_go() -> None:
     exchange = HeadersExchange("x", "", "headers", {})
-    assert exchange.by_headers
+    assert exchange.varies
     one, two = Queue("1", "", Work(), {}), Queue("2", "", Work(), {})
     bindings = [Binding(exchange, one, "", {"a": 1}), Binding(exchange, two, "", {}), Binding(exchange, one, "", {"b": 1})]
     for binding in bindings:
         exchange.bind(binding)
-    assert exchange.match("", {"a": 1}) == [one, two]
+    assert exchange.match("", Properties(headers={"a": 1})) == [one, two]
     exchange.unbind(bindings[0])
-    assert exchange.match("", {"a": 1}) == [two]
+    assert exchange.match("", Properties(headers={"a": 1})) == [two]
     exchange.unbind(bindings[1])
-    assert exchange.match("", {"a": 1}) == []
-    assert exchange.match("", {"b": 1}) == [one]
+    assert exchange.match("", Properties(headers={"a": 1})) == []
+    assert exchange.match("", Properties(headers={"b": 1})) == [one]

@@ -11,11 +11,11 @@ cdef class Exchange:
     cdef public str alternate
     cdef public dict bindings
     cdef public dict inbound
-    cdef public bint by_headers
+    cdef public bint varies
     cdef public bint deleted
     cdef public bint is_queue
     cdef public long long mark
-    cpdef list match(self, str routing_key, dict headers)
+    cpdef list match(self, str routing_key, object properties)
     cpdef check_binding(self, dict arguments)
     cpdef check_publishable(self)
     cpdef bind(self, object binding)
@@ -36,17 +36,17 @@ cdef list NOWHERE
 cdef class DirectExchange(Exchange):
     cdef dict _by_key
     @cython.locals(destinations=Destinations)
-    cpdef list match(self, str routing_key, dict headers)
+    cpdef list match(self, str routing_key, object properties)
     cpdef _add(self, object binding)
     @cython.locals(destinations=Destinations)
     cpdef _remove(self, object binding)
 
 cdef class FanoutExchange(Exchange):
     cdef Destinations _destinations
-    cpdef list match(self, str routing_key, dict headers)
+    cpdef list match(self, str routing_key, object properties)
     cpdef _add(self, object binding)
     cpdef _remove(self, object binding)
 
 cdef class DefaultExchange(Exchange):
     cdef dict _queues
-    cpdef list match(self, str routing_key, dict headers)
+    cpdef list match(self, str routing_key, object properties)

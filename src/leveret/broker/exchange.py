@@ -1,19 +1,20 @@
 """Exchanges: what they are, and how the simple types choose destinations.
 
-An exchange answers one question, which of its destinations a routing key and headers lead to; following those further
-is the router's work. Topic and headers exchanges have modules of their own. Knows no message, vhost or client.
+An exchange answers one question, which of its destinations a routing key and properties lead to; following those
+further is the router's work. The other types have modules of their own. Knows no message or client.
 """
 
 from leveret.broker.binding import Binding, Key
 from leveret.errors import AccessRefused
+from leveret.wire.properties import Properties
 from leveret.wire.values import Table
 
 
 class Exchange:
     """One exchange of one virtual host.
 
-    `bindings` lead from it, `inbound` to it. `by_headers` says that its choice depends on more than the routing key,
-    so that the route must not be remembered. `mark` and `is_queue` serve the router.
+    `bindings` lead from it, `inbound` to it. `varies` says that its choice depends on more than the routing key, so
+    that the route must not be remembered. `mark` and `is_queue` serve the router.
     """
 
     __slots__ = (
@@ -21,7 +22,6 @@ class Exchange:
         "arguments",
         "auto_delete",
         "bindings",
-        "by_headers",
         "deleted",
         "durable",
         "inbound",
@@ -31,6 +31,7 @@ class Exchange:
         "mark",
         "name",
         "title",
+        "varies",
     )
 
     def __init__(self, name: str, title: str, kind: str, arguments: Table) -> None:
@@ -45,12 +46,12 @@ class Exchange:
         self.alternate = alternate if isinstance(alternate, str) else None
         self.bindings: dict[Key, Binding] = {}
         self.inbound: dict[Key, Binding] = {}
-        self.by_headers = False
+        self.varies = False
         self.deleted = False
         self.is_queue = False
         self.mark = 0
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         """The destinations of a message, some perhaps twice; the caller must not change the list."""
         raise NotImplementedError
 
@@ -119,7 +120,7 @@ class DirectExchange(Exchange):
         Exchange.__init__(self, name, title, kind, arguments)
         self._by_key: dict[str, Destinations] = {}
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         destinations = self._by_key.get(routing_key)
         return NOWHERE if destinations is None else destinations.as_list()
 
@@ -142,7 +143,7 @@ class FanoutExchange(Exchange):
         Exchange.__init__(self, name, title, kind, arguments)
         self._destinations = Destinations()
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         return self._destinations.as_list()
 
     def _add(self, binding: Binding) -> None:
@@ -162,6 +163,6 @@ class DefaultExchange(Exchange):
         self._queues = queues
         self.durable = True
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         queue = self._queues.get(routing_key)
         return NOWHERE if queue is None else [queue]

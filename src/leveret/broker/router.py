@@ -6,7 +6,7 @@ queue gets a message twice. An exchange that leads nowhere hands on to its alter
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
-from leveret.wire.values import Table
+from leveret.wire.properties import Properties
 
 
 class Router:
@@ -22,11 +22,11 @@ class Router:
         self._stamp = 0
         self.cacheable = True
 
-    def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:
+    def route(self, exchange: Exchange, routing_key: str, properties: Properties | None) -> list[Queue]:
         """The queues reached, in the order of their bindings."""
-        return self.route_all(exchange, [routing_key], headers)
+        return self.route_all(exchange, [routing_key], properties)
 
-    def route_all(self, exchange: Exchange, routing_keys: list[str], headers: Table | None) -> list[Queue]:
+    def route_all(self, exchange: Exchange, routing_keys: list[str], properties: Properties | None) -> list[Queue]:
         """The queues reached with any of these routing keys."""
         self._stamp += 1
         self.cacheable = True
@@ -37,11 +37,11 @@ class Router:
         while at < len(pending):
             source = pending[at]
             at += 1
-            if source.by_headers:
+            if source.varies:
                 self.cacheable = False
-            found = source.match(routing_keys[0], headers)
+            found = source.match(routing_keys[0], properties)
             if len(routing_keys) > 1:
-                found = self._match_more(source, found, routing_keys, headers)
+                found = self._match_more(source, found, routing_keys, properties)
             if not found and source.alternate is not None:
                 found = self._alternate(source)
             for destination in found:
@@ -49,11 +49,11 @@ class Router:
         return queues
 
     def _match_more(
-        self, source: Exchange, found: list[object], routing_keys: list[str], headers: Table | None
+        self, source: Exchange, found: list[object], routing_keys: list[str], properties: Properties | None
     ) -> list[object]:
         more = list(found)
         for routing_key in routing_keys[1:]:
-            more += source.match(routing_key, headers)
+            more += source.match(routing_key, properties)
         return more
 
     def _reach(self, destination: object, queues: list[Queue], pending: list[Exchange]) -> None:

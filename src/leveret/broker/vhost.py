@@ -22,6 +22,7 @@ from leveret.broker.router import Router
 from leveret.broker.topic import TopicExchange
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
+from leveret.wire.properties import Properties
 from leveret.wire.values import Table, kind_of, same_value
 
 if TYPE_CHECKING:
@@ -289,9 +290,9 @@ class VirtualHost:
                 del self.exchanges[source.name]
                 pending.extend(source.inbound.values())
 
-    def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:
+    def route(self, exchange: Exchange, routing_key: str, properties: Properties | None) -> list[Queue]:
         """The queues a message reaches."""
-        return self.router.route(exchange, routing_key, headers)
+        return self.router.route(exchange, routing_key, properties)
 
 
 def inbound(destination: "Destination") -> dict[object, object]:

@@ -83,12 +83,12 @@ IMMEDIATE = 2
 class Route:
     """Where the messages of one exchange and routing key go."""
 
-    __slots__ = ("by_headers", "mandatory", "origin", "queues")
+    __slots__ = ("mandatory", "origin", "queues", "varies")
 
     def __init__(self, origin: Origin, mandatory: bool) -> None:
         self.origin = origin
         self.mandatory = mandatory
-        self.by_headers = False
+        self.varies = False
         self.queues: list[Queue] = []
 
 
@@ -322,15 +322,15 @@ class Channel:
         flags = check_properties(content, header_size)
         queues = route.queues
         message = new_message(route.origin, content, header_size, body_size, frame_size, flags)
-        if flags & (FLAG_HEADERS | FLAG_EXPIRATION | FLAG_USER_ID | FLAG_REPLY_TO):
+        if route.varies or flags & (FLAG_HEADERS | FLAG_EXPIRATION | FLAG_USER_ID | FLAG_REPLY_TO):
             if flags & (FLAG_EXPIRATION | FLAG_USER_ID):
                 self._check_properties(message)
             if flags & FLAG_REPLY_TO:
                 message = with_reply_to(self, message)
             if flags & COPIED:
                 message, queues = self._copied(route, message)
-            elif route.by_headers:
-                queues = self._route_by_headers(route, message)
+            elif route.varies:
+                queues = self._route_again(route, message)
         if self.transaction is not None:
             self.transaction.publish(message, queues, route.mandatory)
             return
@@ -403,16 +403,16 @@ class Channel:
             route.queues = [] if waiting is None else [waiting]
         else:
             route.queues = router.route(exchange, key, None)
-            route.by_headers = not router.cacheable
+            route.varies = not router.cacheable
         if len(self._routes) >= ROUTES_MAX:
             self._routes = {}
         self._routes[method] = route
         return route
 
-    def _route_by_headers(self, route: Route, message: Message) -> list[Queue]:
-        headers = properties_of(message.content, message.header_size).headers
+    def _route_again(self, route: Route, message: Message) -> list[Queue]:
+        properties = properties_of(message.content, message.header_size)
         exchange = self.vhost.exchange(route.origin.exchange)
-        return self.vhost.router.route(exchange, route.origin.routing_key, headers)
+        return self.vhost.router.route(exchange, route.origin.routing_key, properties)
 
     def _copied(self, route: Route, message: Message) -> tuple[Message, list[Queue]]:
         """A message with more routing keys in its headers CC and BCC; nobody sees the latter."""
@@ -420,7 +420,7 @@ class Channel:
         headers = properties.headers or {}
         check_copies(headers)
         keys = [route.origin.routing_key, *carbon_copies(headers, "CC"), *carbon_copies(headers, "BCC")]
-        queues = self.vhost.router.route_all(self.vhost.exchange(route.origin.exchange), keys, headers)
+        queues = self.vhost.router.route_all(self.vhost.exchange(route.origin.exchange), keys, properties)
         if "BCC" in headers:
             properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
             ttl_ms = message.ttl_ms
