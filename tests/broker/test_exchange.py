@@ -21,7 +21,7 @@ def test_new_exchange_is_plain() -> None:
     assert (exchange.name, exchange.title, exchange.kind) == ("x", "exchange 'x' in vhost '/'", "fanout")
     assert (exchange.durable, exchange.auto_delete, exchange.internal, exchange.deleted) == (False, False, False, False)
     assert (exchange.alternate, exchange.arguments, exchange.varies) == (None, {"kept": 1}, False)
-    exchange.check_binding({"x-match": "anything"})
+    exchange.check_binding("", {"x-match": "anything"})
 
 
 def test_alternate_is_an_argument() -> None:

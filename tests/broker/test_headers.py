@@ -65,7 +65,7 @@ TABLE: list[tuple[Table, Table | None, bool]] = [
 @pytest.mark.parametrize(("arguments", "headers", "fits"), TABLE)
 def test_arguments_and_headers(arguments: Table, headers: Table | None, fits: bool) -> None:
     exchange, queue = HeadersExchange("x", "", "headers", {}), Queue("q", "", Work(), {})
-    exchange.check_binding(arguments)
+    exchange.check_binding("", arguments)
     exchange.bind(Binding(exchange, queue, "ignored", arguments))
     assert exchange.match("any key", Properties(headers=headers)) == ([queue] if fits else [])
 
@@ -112,7 +112,7 @@ def test_values_are_compared_as_rabbitmq_does(wanted: Value, given: Value, fits:
 
 @pytest.mark.parametrize("form", ["all", "any", "all-with-x", "any-with-x"])
 def test_forms_are_known(form: str) -> None:
-    HeadersExchange("x", "", "headers", {}).check_binding({"x-match": form})
+    HeadersExchange("x", "", "headers", {}).check_binding("", {"x-match": form})
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_forms_are_known(form: str) -> None:
 )
 def test_other_forms_are_refused(value: Value, text: str) -> None:
     with pytest.raises(PreconditionFailed) as caught:
-        HeadersExchange("x", "", "headers", {}).check_binding({"x-match": value})
+        HeadersExchange("x", "", "headers", {}).check_binding("", {"x-match": value})
     assert str(caught.value) == text
 
 

@@ -16,7 +16,9 @@ cdef class Exchange:
     cdef public bint is_queue
     cdef public long long mark
     cpdef list match(self, str routing_key, object properties)
-    cpdef check_binding(self, dict arguments)
+    @cython.locals(found=list, routing_key=str)
+    cpdef list match_all(self, list routing_keys, object properties)
+    cpdef check_binding(self, str routing_key, dict arguments)
     cpdef check_publishable(self)
     cpdef bind(self, object binding)
     cpdef unbind(self, object binding)

@@ -4,10 +4,15 @@ An exchange answers one question, which of its destinations a routing key and pr
 further is the router's work. The other types have modules of their own. Knows no message or client.
 """
 
+from typing import TYPE_CHECKING
+
 from leveret.broker.binding import Binding, Key
 from leveret.errors import AccessRefused
 from leveret.wire.properties import Properties
 from leveret.wire.values import Table
+
+if TYPE_CHECKING:
+    from leveret.broker.vhost import VirtualHost
 
 
 class Exchange:
@@ -55,8 +60,25 @@ class Exchange:
         """The destinations of a message, some perhaps twice; the caller must not change the list."""
         raise NotImplementedError
 
-    def check_binding(self, arguments: Table) -> None:
-        """Refuse arguments this type of exchange cannot use."""
+    def match_all(self, routing_keys: list[str], properties: Properties | None) -> list[object]:
+        """The destinations of a message with several routing keys (CC, BCC)."""
+        found: list[object] = []
+        for routing_key in routing_keys:
+            found += self.match(routing_key, properties)
+        return found
+
+    @staticmethod
+    def check_arguments(arguments: Table) -> None:
+        """Refuse arguments an exchange of this type cannot be made with."""
+
+    def open(self, vhost: "VirtualHost") -> None:
+        """Take what it needs of its vhost; called once, before anything else."""
+
+    def close(self) -> None:
+        """Let go of what it holds; it is being deleted."""
+
+    def check_binding(self, routing_key: str, arguments: Table) -> None:
+        """Refuse a binding this type of exchange cannot use."""
 
     def check_publishable(self) -> None:
         if self.internal:

@@ -50,7 +50,7 @@ class HeadersExchange(Exchange):
         given = (properties and properties.headers) or {}
         return [destination for criteria, destination in self._criteria.values() if criteria.fit(given)]
 
-    def check_binding(self, arguments: Table) -> None:
+    def check_binding(self, routing_key: str, arguments: Table) -> None:
         form = arguments.get("x-match", "all")
         if not isinstance(form, str):
             raise PreconditionFailed(f"Invalid x-match field type {kind_of(form)} (value {term(form)}); expected longstr")

@@ -10,7 +10,6 @@ cdef class Router:
     cpdef list route(self, Exchange exchange, str routing_key, object properties)
     @cython.locals(queues=list, pending=list, at=Py_ssize_t, source=Exchange, found=list)
     cpdef list route_all(self, Exchange exchange, list routing_keys, object properties)
-    cdef list _match_more(self, Exchange source, list found, list routing_keys, object properties)
     @cython.locals(queue=Queue, exchange=Exchange)
     cdef _reach(self, object destination, list queues, list pending)
     cdef list _alternate(self, Exchange source)

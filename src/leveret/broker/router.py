@@ -39,22 +39,15 @@ class Router:
             at += 1
             if source.varies:
                 self.cacheable = False
-            found = source.match(routing_keys[0], properties)
-            if len(routing_keys) > 1:
-                found = self._match_more(source, found, routing_keys, properties)
+            if len(routing_keys) == 1:
+                found = source.match(routing_keys[0], properties)
+            else:
+                found = source.match_all(routing_keys, properties)
             if not found and source.alternate is not None:
                 found = self._alternate(source)
             for destination in found:
                 self._reach(destination, queues, pending)
         return queues
-
-    def _match_more(
-        self, source: Exchange, found: list[object], routing_keys: list[str], properties: Properties | None
-    ) -> list[object]:
-        more = list(found)
-        for routing_key in routing_keys[1:]:
-            more += source.match(routing_key, properties)
-        return more
 
     def _reach(self, destination: object, queues: list[Queue], pending: list[Exchange]) -> None:
         if isinstance(destination, Queue):

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
 from leveret.broker.binding import Binding
+from leveret.broker.consistent_hash import ConsistentHashExchange
 from leveret.broker.dead_letter import Burial
 from leveret.broker.exchange import DefaultExchange, DirectExchange, Exchange, FanoutExchange
 from leveret.broker.headers import HeadersExchange
 from leveret.broker.queue import Queue
+from leveret.broker.random_choice import RandomExchange
 from leveret.broker.router import Router
 from leveret.broker.topic import TopicExchange
 from leveret.broker.work import Task, Work
@@ -34,6 +36,8 @@ EXCHANGE_TYPES: dict[str, type[Exchange]] = {
     "fanout": FanoutExchange,
     "topic": TopicExchange,
     "headers": HeadersExchange,
+    "x-consistent-hash": ConsistentHashExchange,
+    "x-random": RandomExchange,
 }
 
 PREDECLARED = (
@@ -131,7 +135,9 @@ class VirtualHost:
         if exchange is None:
             check_unreserved("exchange", name)
             check_name_argument(arguments, "alternate-exchange", self.exchange_title(name))
+            EXCHANGE_TYPES[kind].check_arguments(arguments)
             exchange = EXCHANGE_TYPES[kind](name, self.exchange_title(name), kind, arguments)
+            exchange.open(self)
             exchange.durable = durable
             exchange.auto_delete = auto_delete
             exchange.internal = internal
@@ -167,6 +173,7 @@ class VirtualHost:
     def _remove_exchange(self, exchange: Exchange) -> None:
         del self.exchanges[exchange.name]
         exchange.deleted = True
+        exchange.close()
         for binding in list(exchange.bindings.values()):
             exchange.unbind(binding)
             del inbound(binding.destination)[binding.key]
@@ -256,7 +263,7 @@ class VirtualHost:
     def bind(self, source: str, destination: "Destination", routing_key: str, arguments: Table) -> None:
         """Bind; doing it twice changes nothing."""
         exchange = self.exchange(source)
-        exchange.check_binding(arguments)
+        exchange.check_binding(routing_key, arguments)
         binding = Binding(exchange, destination, routing_key, arguments)
         if binding.key in exchange.bindings:
             return
@@ -287,6 +294,7 @@ class VirtualHost:
             del inbound(binding.destination)[binding.key]
             if source.auto_delete and not source.bindings and not source.deleted:
                 source.deleted = True
+                source.close()
                 del self.exchanges[source.name]
                 pending.extend(source.inbound.values())
 
