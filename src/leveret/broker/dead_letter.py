@@ -53,8 +53,11 @@ class Burial(Task):
             return
         dead, keys = dead_letter(message, reason, self._queue.name, exchange.name, traits.dead_letter_routing_key, now)
         properties = properties_of(dead.content, dead.header_size)
-        for queue in self._vhost.router.route_all(exchange, keys, properties):
-            if reason != "rejected" and is_cycle(queue.name, properties.headers or {}):
+        router = self._vhost.router
+        queues = router.route_all(exchange, keys, properties)
+        router.keep(dead, now)
+        for queue in queues:
+            if reason != "rejected" and not queue.hidden and is_cycle(queue.name, properties.headers or {}):
                 log.warning("%s: a dead letter would go round for ever and was dropped", queue.title)
             else:
                 queue.accept(dead, now)

@@ -18,6 +18,7 @@ cdef class Exchange:
     cpdef list match(self, str routing_key, object properties)
     @cython.locals(found=list, routing_key=str)
     cpdef list match_all(self, list routing_keys, object properties)
+    cpdef object keeper(self, object properties)
     cpdef check_binding(self, str routing_key, dict arguments)
     cpdef check_publishable(self)
     cpdef bind(self, object binding)

@@ -67,6 +67,10 @@ class Exchange:
             found += self.match(routing_key, properties)
         return found
 
+    def keeper(self, properties: Properties | None) -> object:
+        """A queue that gets the message as well without being a destination; asked only where the choice varies."""
+        return None
+
     @staticmethod
     def check_arguments(arguments: Table) -> None:
         """Refuse arguments an exchange of this type cannot be made with."""

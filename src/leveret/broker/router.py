@@ -1,10 +1,11 @@
 """From an exchange to the queues a message reaches.
 
 Follows bindings between exchanges to any depth, each exchange and each queue at most once, so that cycles end and no
-queue gets a message twice. An exchange that leads nowhere hands on to its alternate. Knows nothing of messages.
+queue gets a message twice. An exchange that leads nowhere hands on to its alternate. Knows nothing of what is in a message.
 """
 
 from leveret.broker.exchange import Exchange
+from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.wire.properties import Properties
 
@@ -12,14 +13,16 @@ from leveret.wire.properties import Properties
 class Router:
     """Routes within one virtual host.
 
-    After `route`, `cacheable` says whether the result depends on the exchange and routing key alone.
+    After `route`, `cacheable` says whether the result depends on the exchange and routing key alone; if it does not, `keep`
+    is to be called too.
     """
 
-    __slots__ = ("_exchanges", "_stamp", "cacheable")
+    __slots__ = ("_exchanges", "_keepers", "_stamp", "cacheable")
 
     def __init__(self, exchanges: dict[str, Exchange]) -> None:
         self._exchanges = exchanges
         self._stamp = 0
+        self._keepers: list[Queue] = []
         self.cacheable = True
 
     def route(self, exchange: Exchange, routing_key: str, properties: Properties | None) -> list[Queue]:
@@ -30,6 +33,7 @@ class Router:
         """The queues reached with any of these routing keys."""
         self._stamp += 1
         self.cacheable = True
+        self._keepers = []
         queues: list[Queue] = []
         exchange.mark = self._stamp
         pending = [exchange]
@@ -38,7 +42,7 @@ class Router:
             source = pending[at]
             at += 1
             if source.varies:
-                self.cacheable = False
+                self._varies(source, properties)
             if len(routing_keys) == 1:
                 found = source.match(routing_keys[0], properties)
             else:
@@ -48,6 +52,17 @@ class Router:
             for destination in found:
                 self._reach(destination, queues, pending)
         return queues
+
+    def keep(self, message: Message, now: int) -> None:
+        """Give a message to the queues on its last route that keep it without being destinations."""
+        for queue in self._keepers:
+            queue.accept(message, now)
+
+    def _varies(self, source: Exchange, properties: Properties | None) -> None:
+        self.cacheable = False
+        keeper = source.keeper(properties)
+        if isinstance(keeper, Queue):
+            self._keepers.append(keeper)
 
     def _reach(self, destination: object, queues: list[Queue], pending: list[Exchange]) -> None:
         if isinstance(destination, Queue):

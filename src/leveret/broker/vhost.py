@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
 from leveret.broker.binding import Binding
-from leveret.broker.consistent_hash import ConsistentHashExchange
-from leveret.broker.dead_letter import Burial
-from leveret.broker.exchange import DefaultExchange, DirectExchange, Exchange, FanoutExchange
-from leveret.broker.headers import HeadersExchange
+from leveret.broker.dead_letter import Burial, carbon_copies
+from leveret.broker.delayed import DelayedExchange
+from leveret.broker.exchange import DefaultExchange, Exchange
+from leveret.broker.exchange_types import PLAIN_TYPES
+from leveret.broker.message import Message
 from leveret.broker.queue import Queue
-from leveret.broker.random_choice import RandomExchange
 from leveret.broker.router import Router
-from leveret.broker.topic import TopicExchange
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
+from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
 from leveret.wire.values import Table, kind_of, same_value
 
@@ -31,14 +31,7 @@ if TYPE_CHECKING:
     from leveret.broker.binding import Destination
     from leveret.broker.broker import Broker
 
-EXCHANGE_TYPES: dict[str, type[Exchange]] = {
-    "direct": DirectExchange,
-    "fanout": FanoutExchange,
-    "topic": TopicExchange,
-    "headers": HeadersExchange,
-    "x-consistent-hash": ConsistentHashExchange,
-    "x-random": RandomExchange,
-}
+EXCHANGE_TYPES: dict[str, type[Exchange]] = {**PLAIN_TYPES, "x-delayed-message": DelayedExchange}
 
 PREDECLARED = (
     ("amq.direct", "direct", False),
@@ -79,6 +72,7 @@ class VirtualHost:
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
         self.router = Router(self.exchanges)
+        self.work = broker.work
         self._broker = broker
         self._predeclare()
 
@@ -234,6 +228,12 @@ class VirtualHost:
         self._broker.changed()
         return queue
 
+    def make_hidden_queue(self, name: str, title: str) -> Queue:
+        """A queue for an exchange that keeps messages; no client can reach it."""
+        queue = Queue(name, title, self._broker.work, {}, self._broker.timers)
+        queue.hidden = True
+        return queue
+
     def delete_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue and return how many messages were ready; one that is not there is fine."""
         queue = self.deletable_queue(name, owner, if_unused=if_unused, if_empty=if_empty)
@@ -301,6 +301,15 @@ class VirtualHost:
     def route(self, exchange: Exchange, routing_key: str, properties: Properties | None) -> list[Queue]:
         """The queues a message reaches."""
         return self.router.route(exchange, routing_key, properties)
+
+    def publish(self, exchange: Exchange, message: Message, now: int) -> None:
+        """Route a message anew that a client has published before, and give it to the queues it reaches."""
+        properties = properties_of(message.content, message.header_size)
+        keys = [message.origin.routing_key, *carbon_copies(properties.headers or {}, "CC")]
+        queues = self.router.route_all(exchange, keys, properties)
+        self.router.keep(message, now)
+        for queue in queues:
+            queue.accept(message, now)
 
 
 def inbound(destination: "Destination") -> dict[object, object]:

@@ -75,6 +75,7 @@ cdef class Channel:
     cdef Route _route(self, bytes method)
     @cython.locals(name_end=Py_ssize_t, key_end=Py_ssize_t, name=str, key=str, exchange=Exchange, router=Router, route=Route)
     cdef Route _find_route(self, bytes method)
+    @cython.locals(router=Router)
     cdef list _route_again(self, Route route, Message message)
     cdef tuple _copied(self, Route route, Message message)
     cdef _check_properties(self, Message message)

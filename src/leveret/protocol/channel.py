@@ -411,8 +411,10 @@ class Channel:
 
     def _route_again(self, route: Route, message: Message) -> list[Queue]:
         properties = properties_of(message.content, message.header_size)
-        exchange = self.vhost.exchange(route.origin.exchange)
-        return self.vhost.router.route(exchange, route.origin.routing_key, properties)
+        router = self.vhost.router
+        queues: list[Queue] = router.route(self.vhost.exchange(route.origin.exchange), route.origin.routing_key, properties)
+        router.keep(message, self.session.now)
+        return queues
 
     def _copied(self, route: Route, message: Message) -> tuple[Message, list[Queue]]:
         """A message with more routing keys in its headers CC and BCC; nobody sees the latter."""
@@ -426,6 +428,7 @@ class Channel:
             ttl_ms = message.ttl_ms
             message = rewritten(message, properties, message.origin)
             message.ttl_ms = ttl_ms
+        self.vhost.router.keep(message, self.session.now)
         return message, queues
 
     def _check_properties(self, message: Message) -> None:
