@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leveret.broker.vhost import VirtualHost
 
 COUNT_MAX = (1 << 63) - 2
+# A message that is decoded and written anew takes as long as so many that are passed on.
+REWRITE_COST = 8
 
 log = logging.getLogger("leveret.queue")
 
@@ -38,7 +40,7 @@ class Burial(Task):
         dead = self._queue.dead
         while dead and work.left > 0:
             message, reason = dead.popleft()
-            work.left -= 1
+            work.left -= REWRITE_COST
             try:
                 self._bury(message, reason, work.now)
             except ValueError as error:
