@@ -178,6 +178,7 @@ def test_no_key_is_never_seen() -> None:
     keys = Deduplication({"x-cache-size": 2})
     keys.add(None)
     keys.remove(None, 0)
+    keys.forget(None)
     assert not keys.seen(None, 0)
 
 
