@@ -106,7 +106,7 @@ def routes(vhost: VirtualHost) -> Routes:
 
     def routed(exchange: str | Exchange, routing_key: str = "", headers: Table | None = None) -> list[str]:
         source = vhost.exchange(exchange) if isinstance(exchange, str) else exchange
-        return [queue.name for queue in vhost.route(source, routing_key, headers)]
+        return [queue.name for queue in vhost.route(source, routing_key, Properties(headers=headers))]
 
     return routed
 

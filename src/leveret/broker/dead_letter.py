@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leveret.broker.vhost import VirtualHost
 
 COUNT_MAX = (1 << 63) - 2
+# A message that is decoded and written anew takes as long as so many that are passed on.
+REWRITE_COST = 8
 
 log = logging.getLogger("leveret.queue")
 
@@ -38,7 +40,7 @@ class Burial(Task):
         dead = self._queue.dead
         while dead and work.left > 0:
             message, reason = dead.popleft()
-            work.left -= 1
+            work.left -= REWRITE_COST
             try:
                 self._bury(message, reason, work.now)
             except ValueError as error:
@@ -53,8 +55,11 @@ class Burial(Task):
             return
         dead, keys = dead_letter(message, reason, self._queue.name, exchange.name, traits.dead_letter_routing_key, now)
         properties = properties_of(dead.content, dead.header_size)
-        for queue in self._vhost.router.route_all(exchange, keys, properties.headers):
-            if reason != "rejected" and is_cycle(queue.name, properties.headers or {}):
+        router = self._vhost.router
+        queues = router.route_all(exchange, keys, properties)
+        router.keep(dead, now)
+        for queue in queues:
+            if reason != "rejected" and not queue.hidden and is_cycle(queue.name, properties.headers or {}):
                 log.warning("%s: a dead letter would go round for ever and was dropped", queue.title)
             else:
                 queue.accept(dead, now)

@@ -34,6 +34,7 @@ def open_reply_to(channel: "Channel") -> Queue:
     """The hidden queue whose only consumer is this channel's."""
     name = PREFIX + secrets.token_urlsafe(24)
     queue = Queue(name, channel.vhost.queue_title(name), channel.broker.work, {})
+    queue.hidden = True
     channel.reply_to = name
     channel.broker.replies[name] = queue
     channel.broker.changed()
