@@ -9,10 +9,10 @@ import pytest
 
 from leveret.broker.broker import Broker, default_broker
 from leveret.broker.consumer import Consumer, Window
-from leveret.broker.dead_letter import make_origin
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import make_origin
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
 from leveret.wire.content import check_properties, frame_content

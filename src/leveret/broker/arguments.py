@@ -28,6 +28,7 @@ class Traits:
     """
 
     __slots__ = (
+        "counts_deliveries",
         "dead_letter_exchange",
         "dead_letter_routing_key",
         "deduplicates",
@@ -54,6 +55,8 @@ class Traits:
         self.single_active_consumer = False
         self.delivery_limit: int | None = None
         self.deduplicates = False
+        # A message that was given back says how often (x-delivery-count).
+        self.counts_deliveries = False
         self.stay_of: Callable[[Message], int] | None = None
 
 
@@ -91,6 +94,7 @@ def traits_of(arguments: Table, policy: Table, operator_policy: Table) -> Traits
     traits.max_priority = priority if isinstance(priority, int) else 0
     traits.single_active_consumer = arguments.get("x-single-active-consumer") is True
     traits.deduplicates = arguments.get("x-message-deduplication") is True
+    traits.counts_deliveries = traits.delivery_limit is not None or queue_type(arguments) == "quorum"
     return traits
 
 

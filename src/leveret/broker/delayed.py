@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import INTEGERS, Traits
 from leveret.broker.binding import Binding
-from leveret.broker.dead_letter import Burial, rewritten
+from leveret.broker.dead_letter import Burial
 from leveret.broker.exchange import Exchange
 from leveret.broker.exchange_types import PLAIN_TYPES
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import rewritten
 from leveret.errors import PreconditionFailed
 from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
@@ -127,6 +128,4 @@ def undelayed(message: Message) -> Message:
     # RabbitMQ: a 32-bit integer, whatever the publisher sent; longer delays do not fit one.
     negative = SignedInt(-delay_ms) if delay_ms <= SIGNED_INT_MAX else -delay_ms
     properties.headers = {**(properties.headers or {}), "x-delay": negative}
-    released = rewritten(message, properties, message.origin)
-    released.ttl_ms = message.ttl_ms
-    return released
+    return rewritten(message, properties, message.origin)

@@ -21,6 +21,7 @@ from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.message import Entry, Message, new_entry
+from leveret.broker.rewriting import counted
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused
@@ -225,6 +226,8 @@ class Queue:
             self._give_back(entry)
             if self.deleted or self._worn_out(entry):
                 continue
+            if self.traits.counts_deliveries:
+                entry.message = counted(entry.message, entry.delivery_count)
             self.ready_count += 1
             self.ready_bytes += entry.message.body_size
             kept.append(entry)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.broker.access import Presence, check_limits, reached
 from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
 from leveret.broker.binding import Binding
-from leveret.broker.dead_letter import Burial, carbon_copies
+from leveret.broker.dead_letter import Burial
 from leveret.broker.delayed import DelayedExchange
 from leveret.broker.equivalence import check_same, check_same_argument
 from leveret.broker.exchange import DefaultExchange, Exchange
@@ -23,6 +23,7 @@ from leveret.broker.exchange_types import PLAIN_TYPES
 from leveret.broker.message import Message
 from leveret.broker.policy import Policies, Policy
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import carbon_copies
 from leveret.broker.rights import Rights
 from leveret.broker.router import Router
 from leveret.broker.work import Task, Work

@@ -15,10 +15,10 @@ from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Window
-from leveret.broker.dead_letter import carbon_copies, rewritten
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import carbon_copies, rewritten
 from leveret.broker.rights import Rights
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import (
@@ -457,9 +457,7 @@ class Channel:
         queues = self._route_copies(exchange, keys, properties)
         if "BCC" in headers:
             properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
-            ttl_ms = message.ttl_ms
             message = rewritten(message, properties, message.origin)
-            message.ttl_ms = ttl_ms
         self.vhost.router.keep(message, self.session.now)
         return message, queues
 
