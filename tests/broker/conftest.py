@@ -9,10 +9,10 @@ import pytest
 
 from leveret.broker.broker import Broker, default_broker
 from leveret.broker.consumer import Consumer, Window
-from leveret.broker.dead_letter import make_origin
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import make_origin
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
 from leveret.wire.content import check_properties, frame_content
@@ -106,7 +106,7 @@ def routes(vhost: VirtualHost) -> Routes:
 
     def routed(exchange: str | Exchange, routing_key: str = "", headers: Table | None = None) -> list[str]:
         source = vhost.exchange(exchange) if isinstance(exchange, str) else exchange
-        return [queue.name for queue in vhost.route(source, routing_key, headers)]
+        return [queue.name for queue in vhost.route(source, routing_key, Properties(headers=headers))]
 
     return routed
 

@@ -230,7 +230,10 @@ def test_no_arguments_say_nothing() -> None:
     ],
 )
 def test_argument_says_one_thing(name: str, value: Value, field: str) -> None:
-    assert said(traits_of({name: value}, {}, {})) == {field: value}
+    found = said(traits_of({name: value}, {}, {}))
+    # A queue that limits deliveries also tells of them.
+    assert found.pop("counts_deliveries", None) is (True if field == "delivery_limit" else None)
+    assert found == {field: value}
 
 
 NUMBERS = [
@@ -246,9 +249,16 @@ NUMBERS = [
 @pytest.mark.parametrize("values", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
 def test_smallest_number_counts(key: str, field: str, values: tuple[int, int, int]) -> None:
     argument, policy, operator = values
-    assert said(traits_of({f"x-{key}": argument}, {key: policy}, {key: operator})) == {field: 1}
-    assert said(traits_of({}, {key: policy}, {})) == {field: policy}
-    assert said(traits_of({}, {}, {key: operator})) == {field: operator}
+    assert getattr(traits_of({f"x-{key}": argument}, {key: policy}, {key: operator}), field) == 1
+    assert getattr(traits_of({}, {key: policy}, {}), field) == policy
+    assert getattr(traits_of({}, {}, {key: operator}), field) == operator
+
+
+def test_deliveries_are_counted_where_they_are_limited_or_the_queue_is_a_quorum() -> None:
+    assert traits_of({"x-queue-type": "quorum"}, {}, {}).counts_deliveries
+    assert traits_of({"x-delivery-limit": 3}, {}, {}).counts_deliveries
+    assert traits_of({}, {"delivery-limit": 3}, {}).counts_deliveries
+    assert not traits_of({}, {}, {}).counts_deliveries
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leveret.broker.broker import Broker
-from leveret.broker.dead_letter import carbon_copies, dead_letter, is_cycle, make_origin, record_death, rewritten
+from leveret.broker.dead_letter import dead_letter, is_cycle, record_death
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
 from leveret.broker.vhost import VirtualHost
 from leveret.wire.content import body_of, properties_of
 from leveret.wire.properties import Properties
@@ -327,7 +328,29 @@ def test_message_does_not_go_round_by_itself(
     with caplog.at_level(logging.WARNING):
         later(NOW + 10)
     assert queue.ready_count == 0
-    assert "queue 'q' in vhost '/': a dead letter would go round for ever and was dropped" in caplog.text
+    queue.accept(letter(), NOW)
+    later(NOW + 20)
+    # Said once, not for each message.
+    assert [record.getMessage() for record in caplog.records] == [
+        "queue 'q' in vhost '/': dead letters of queue 'q' in vhost '/' would go round for ever and are dropped"
+    ]
+
+
+@pytest.mark.parametrize("field", ["count", "reason", "queue", "time", "exchange", "routing-keys"])
+def test_story_from_elsewhere_counts_only_if_it_is_whole(letter: NewLetter, field: str) -> None:
+    whole: dict[str, Any] = {
+        "count": 4,
+        "reason": "expired",
+        "queue": "q",
+        "time": Timestamp(5),
+        "exchange": "",
+        "routing-keys": ["q"],
+    }
+    part = {name: value for name, value in whole.items() if name != field}
+    message, _ = dead_letter(letter(headers={"x-death": [part]}), "expired", "q", "dlx", None, NOW)
+    assert deaths(message) == [("q", "expired", 1)]
+    message, _ = dead_letter(letter(headers={"x-death": [whole]}), "expired", "q", "dlx", None, NOW)
+    assert deaths(message) == [("q", "expired", 5)]
 
 
 def test_message_goes_round_two_queues_once(vhost: VirtualHost, letter: NewLetter, later: Later) -> None:
@@ -386,7 +409,8 @@ def test_odd_story_is_replaced(story: Value) -> None:
 
 @pytest.mark.parametrize(("count", "after"), [(4, 5), ("many", 1), (None, 1), (2**63 - 1, 2**63 - 1)])
 def test_odd_count(letter: NewLetter, count: Value, after: int) -> None:
-    story: Value = [{"queue": "q", "reason": "expired", "count": count}]
+    whole: dict[str, Any] = {"time": Timestamp(5), "exchange": "", "routing-keys": ["q"]}
+    story: Value = [{"queue": "q", "reason": "expired", "count": count, **whole}]
     message, _ = dead_letter(letter(headers={"x-death": story}), "expired", "q", "dlx", None, NOW)
     assert deaths(message) == [("q", "expired", after)]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leveret.broker.broker import Broker
-from leveret.broker.deduplication import Deduplication, key_of
+from leveret.broker.deduplication import CACHE_SIZE_MAX, KEY_SIZE_MAX, Cache, Deduplication, key_of, key_of_value
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
-from leveret.wire.values import Value
+from leveret.wire.values import Byte, SignedInt, Timestamp, UnsignedInt, Value
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Later, NewLetter, NewListener
@@ -33,8 +33,21 @@ def queue(vhost: VirtualHost) -> Queue:
 def test_key_is_a_header(letter: NewLetter) -> None:
     assert key_of(letter()) is None
     assert key_of(letter(headers={})) is None
-    assert key_of(letter(headers={HEADER: "a"})) == "a"
-    assert key_of(letter(headers={HEADER: 5})) == 5
+    assert key_of(letter(headers={HEADER: "a"})) == b"S\x00\x00\x00\x01a"
+    assert key_of(letter(headers={HEADER: 5})) == b"l" + bytes(7) + b"\x05"
+
+
+def test_keys_of_other_types_are_other_keys() -> None:
+    """SPEC §5.3 deduplication: 1, true, a time and a text are four; the width of a whole number does not count."""
+    values: list[Value] = [1, True, Timestamp(1), "1", b"1", 2, False]
+    assert len({key_of_value(value) for value in values}) == len(values)
+    assert {key_of_value(value) for value in (Byte(1), SignedInt(1), UnsignedInt(1))} == {key_of_value(1)}
+
+
+def test_long_keys_are_kept_short() -> None:
+    keys = {key_of_value("a" * 10_000 + tail) for tail in "abc"}
+    assert len(keys) == 3
+    assert all(key is not None and len(key) <= KEY_SIZE_MAX for key in keys)
 
 
 @pytest.mark.parametrize("value", [None, 1.5, ["a"], {"a": 1}])
@@ -135,37 +148,77 @@ def test_worn_out_message_may_come_again(vhost: VirtualHost, letter: NewLetter) 
 
 def test_keys_are_counted() -> None:
     keys = Deduplication({})
-    keys.add("a")
-    keys.add("a")
-    keys.remove("a", 0)
-    assert keys.seen("a", 0)
-    keys.remove("a", 0)
-    keys.remove("a", 0)
-    assert not keys.seen("a", 0)
+    keys.add(b"a")
+    keys.add(b"a")
+    keys.remove(b"a", 0)
+    assert keys.seen(b"a", 0)
+    keys.remove(b"a", 0)
+    keys.remove(b"a", 0)
+    assert not keys.seen(b"a", 0)
 
 
 def test_so_many_are_remembered() -> None:
     keys = Deduplication({"x-cache-size": 2})
-    for key in ("a", "b", "c"):
+    for key in (b"a", b"b", b"c"):
         keys.add(key)
         keys.remove(key, 0)
-    assert [keys.seen(key, 10**12) for key in ("a", "b", "c")] == [False, True, True]
+    assert [keys.seen(key, 10**12) for key in (b"a", b"b", b"c")] == [False, True, True]
 
 
 @pytest.mark.parametrize("size", [{}, {"x-cache-size": 5}])
 def test_they_are_remembered_for_so_long(size: dict[str, Value]) -> None:
     keys = Deduplication({"x-cache-ttl": 100, **size})
-    keys.add("a")
-    keys.remove("a", 1000)
-    assert keys.seen("a", 1099)
-    assert not keys.seen("a", 1100)
+    keys.add(b"a")
+    keys.remove(b"a", 1000)
+    assert keys.seen(b"a", 1099)
+    assert not keys.seen(b"a", 1100)
 
 
 def test_no_key_is_never_seen() -> None:
     keys = Deduplication({"x-cache-size": 2})
     keys.add(None)
     keys.remove(None, 0)
+    keys.forget(None)
     assert not keys.seen(None, 0)
+
+
+def test_expired_keys_do_not_stay() -> None:
+    """SPEC §5.3 deduplication: with a time and no size, as many are kept as came within that time."""
+    cache = Cache(CACHE_SIZE_MAX, 100)
+    longest = 0
+    for now in range(5000):
+        cache.add(str(now).encode(), now)
+        longest = max(longest, len(cache))
+    assert longest <= 101
+    for _ in range(15):
+        assert not cache.has(b"4999", 10_000)
+    assert len(cache) == 0, "some at each use"
+
+
+def test_many_expired_keys_go_a_few_at_a_time() -> None:
+    cache = Cache(CACHE_SIZE_MAX, 100)
+    for number in range(1000):
+        cache.add(str(number).encode(), 0)
+    cache.has(b"", 100)
+    assert 900 < len(cache) < 1000
+
+
+def test_key_that_is_seen_anew_is_the_newest() -> None:
+    cache = Cache(2, 100)
+    cache.add(b"a", 0)
+    cache.add(b"b", 50, 10)
+    cache.add(b"a", 60)
+    cache.add(b"c", 60)
+    assert [cache.has(key, 60) for key in (b"a", b"b", b"c")] == [True, False, True]
+    cache.add(b"d", 60)
+    assert [cache.has(key, 60) for key in (b"a", b"c", b"d")] == [False, True, True]
+
+
+def test_cache_is_bounded() -> None:
+    cache = Cache(0, 100)
+    cache.add(b"a", 0)
+    assert len(cache) == 0
+    assert not cache.has(b"a", 0)
 
 
 def test_queue_remembers(vhost: VirtualHost, broker: Broker, letter: NewLetter) -> None:

@@ -9,6 +9,7 @@ from leveret.broker.exchange import DefaultExchange, Destinations, DirectExchang
 from leveret.broker.queue import Queue
 from leveret.broker.work import Work
 from leveret.errors import AccessRefused
+from leveret.wire.properties import Properties
 
 
 def new_queue(name: str) -> Queue:
@@ -19,8 +20,8 @@ def test_new_exchange_is_plain() -> None:
     exchange = FanoutExchange("x", "exchange 'x' in vhost '/'", "fanout", {"kept": 1})
     assert (exchange.name, exchange.title, exchange.kind) == ("x", "exchange 'x' in vhost '/'", "fanout")
     assert (exchange.durable, exchange.auto_delete, exchange.internal, exchange.deleted) == (False, False, False, False)
-    assert (exchange.alternate, exchange.arguments, exchange.by_headers) == (None, {"kept": 1}, False)
-    exchange.check_binding({"x-match": "anything"})
+    assert (exchange.alternate, exchange.arguments, exchange.varies) == (None, {"kept": 1}, False)
+    exchange.check_binding("", {"x-match": "anything"})
 
 
 def test_alternate_is_an_argument() -> None:
@@ -54,7 +55,7 @@ def test_direct_exchange_goes_by_the_whole_key() -> None:
     for binding in bindings:
         exchange.bind(binding)
     assert exchange.match("a", None) == [one, two]
-    assert exchange.match("a.b", {}) == [one]
+    assert exchange.match("a.b", Properties()) == [one]
     assert exchange.match("", None) == exchange.match("A", None) == exchange.match("#", None) == []
     exchange.unbind(bindings[0])
     assert exchange.match("a", None) == [two]

@@ -11,6 +11,7 @@ from leveret.broker.headers import Criteria, HeadersExchange
 from leveret.broker.queue import Queue
 from leveret.broker.work import Work
 from leveret.errors import PreconditionFailed
+from leveret.wire.properties import Properties
 from leveret.wire.values import Byte, Float32, LongString, SignedInt, Table, Timestamp, UnsignedShort, Value
 
 AB: Table = {"a": 1, "b": 2}
@@ -64,9 +65,9 @@ TABLE: list[tuple[Table, Table | None, bool]] = [
 @pytest.mark.parametrize(("arguments", "headers", "fits"), TABLE)
 def test_arguments_and_headers(arguments: Table, headers: Table | None, fits: bool) -> None:
     exchange, queue = HeadersExchange("x", "", "headers", {}), Queue("q", "", Work(), {})
-    exchange.check_binding(arguments)
+    exchange.check_binding("", arguments)
     exchange.bind(Binding(exchange, queue, "ignored", arguments))
-    assert exchange.match("any key", headers) == ([queue] if fits else [])
+    assert exchange.match("any key", Properties(headers=headers)) == ([queue] if fits else [])
 
 
 VALUES: list[tuple[Value, Value, bool]] = [
@@ -111,7 +112,7 @@ def test_values_are_compared_as_rabbitmq_does(wanted: Value, given: Value, fits:
 
 @pytest.mark.parametrize("form", ["all", "any", "all-with-x", "any-with-x"])
 def test_forms_are_known(form: str) -> None:
-    HeadersExchange("x", "", "headers", {}).check_binding({"x-match": form})
+    HeadersExchange("x", "", "headers", {}).check_binding("", {"x-match": form})
 
 
 @pytest.mark.parametrize(
@@ -127,20 +128,20 @@ def test_forms_are_known(form: str) -> None:
 )
 def test_other_forms_are_refused(value: Value, text: str) -> None:
     with pytest.raises(PreconditionFailed) as caught:
-        HeadersExchange("x", "", "headers", {}).check_binding({"x-match": value})
+        HeadersExchange("x", "", "headers", {}).check_binding("", {"x-match": value})
     assert str(caught.value) == text
 
 
 def test_bindings_come_and_go() -> None:
     exchange = HeadersExchange("x", "", "headers", {})
-    assert exchange.by_headers
+    assert exchange.varies
     one, two = Queue("1", "", Work(), {}), Queue("2", "", Work(), {})
     bindings = [Binding(exchange, one, "", {"a": 1}), Binding(exchange, two, "", {}), Binding(exchange, one, "", {"b": 1})]
     for binding in bindings:
         exchange.bind(binding)
-    assert exchange.match("", {"a": 1}) == [one, two]
+    assert exchange.match("", Properties(headers={"a": 1})) == [one, two]
     exchange.unbind(bindings[0])
-    assert exchange.match("", {"a": 1}) == [two]
+    assert exchange.match("", Properties(headers={"a": 1})) == [two]
     exchange.unbind(bindings[1])
-    assert exchange.match("", {"a": 1}) == []
-    assert exchange.match("", {"b": 1}) == [one]
+    assert exchange.match("", Properties(headers={"a": 1})) == []
+    assert exchange.match("", Properties(headers={"b": 1})) == [one]

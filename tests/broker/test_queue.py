@@ -12,10 +12,11 @@ from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused
+from leveret.wire.content import properties_of
 from leveret.wire.values import Table, Value
 
 if TYPE_CHECKING:
-    from tests.broker.conftest import NewListener, NewMessage, NewQueue
+    from tests.broker.conftest import NewLetter, NewListener, NewMessage, NewQueue
 
 Limited: TypeAlias = Callable[..., Queue]
 
@@ -509,14 +510,17 @@ def test_exclusive_consumer_and_single_active_one_exclude_each_other(limited: Li
 # Delivery limit
 
 
-def test_message_given_back_too_often_is_dropped(limited: Limited, message: NewMessage) -> None:
+def test_message_given_back_too_often_is_dropped(limited: Limited, letter: NewLetter) -> None:
     queue = limited(delivery_limit=2)
-    queue.accept(message(), 0)
-    queue.accept(message(), 0)
+    queue.accept(letter(headers={"a": 1}), 0)
+    queue.accept(letter(), 0)
     for count in (1, 2):
         queue.requeue([take(queue)])
         assert queue.ready_count == 2
-        assert queue.chain.entries()[0].delivery_count == count
+        first = queue.chain.entries()[0]
+        assert first.delivery_count == count
+        told = properties_of(first.message.content, first.message.header_size)
+        assert told.headers == {"a": 1, "x-delivery-count": count}
     queue.requeue([take(queue)])
     assert counts(queue) == (1, 1, 0, 0)
     assert seqs(queue) == [2]

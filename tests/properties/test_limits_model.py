@@ -55,6 +55,8 @@ class Pair:
         self.died: list[tuple[Message, str]] = []
         self.queue.burial = Collect(self.queue, self.died)
         self.traits = traits_of({**arguments, "x-dead-letter-exchange": "x"}, {}, {})
+        # Its messages have no content to write a count into.
+        self.traits.counts_deliveries = False
         self.queue.apply(self.traits, self.now)
         self.work.now = self.now
         self.next_seq = 1

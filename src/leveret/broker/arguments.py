@@ -5,9 +5,13 @@ Texts are RabbitMQ's. Arguments nobody knows are kept and ignored. Knows nothing
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from leveret.errors import NotImplementedFault, PreconditionFailed
 from leveret.wire.values import Table, Value, kind_of
+
+if TYPE_CHECKING:
+    from leveret.broker.message import Message
 
 EXPIRY_MAX_MS = 315_360_000_000
 PRIORITY_MAX = 255
@@ -18,9 +22,13 @@ Check = Callable[[Value, Table], str | None]
 
 
 class Traits:
-    """What makes a queue more than a list: limits, times and where dropped messages go. None is no limit."""
+    """What makes a queue more than a list: limits, times and where dropped messages go. None is no limit.
+
+    `stay_of` says of each message how long it stays (ms; -1 for ever), in place of all times to live.
+    """
 
     __slots__ = (
+        "counts_deliveries",
         "dead_letter_exchange",
         "dead_letter_routing_key",
         "deduplicates",
@@ -32,6 +40,7 @@ class Traits:
         "message_ttl_ms",
         "overflow",
         "single_active_consumer",
+        "stay_of",
     )
 
     def __init__(self) -> None:
@@ -46,6 +55,9 @@ class Traits:
         self.single_active_consumer = False
         self.delivery_limit: int | None = None
         self.deduplicates = False
+        # A message that was given back says how often (x-delivery-count).
+        self.counts_deliveries = False
+        self.stay_of: Callable[[Message], int] | None = None
 
 
 # Where RabbitMQ takes the smaller of argument, policy and operator policy.
@@ -82,6 +94,7 @@ def traits_of(arguments: Table, policy: Table, operator_policy: Table) -> Traits
     traits.max_priority = priority if isinstance(priority, int) else 0
     traits.single_active_consumer = arguments.get("x-single-active-consumer") is True
     traits.deduplicates = arguments.get("x-message-deduplication") is True
+    traits.counts_deliveries = traits.delivery_limit is not None or queue_type(arguments) == "quorum"
     return traits
 
 

@@ -10,17 +10,23 @@ that queue: it would go round for ever.
 import logging
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.message import Message, Origin, new_message
+from leveret.broker.message import Message, Origin
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
 from leveret.broker.work import Task, Work
-from leveret.wire.content import END, body_of, check_properties, frame_content, properties_of
-from leveret.wire.properties import Properties, encode_properties
-from leveret.wire.values import Table, Timestamp, encode_short_string
+from leveret.wire.content import properties_of
+from leveret.wire.values import Table, Timestamp
 
 if TYPE_CHECKING:
     from leveret.broker.vhost import VirtualHost
 
 COUNT_MAX = (1 << 63) - 2
+# A message that is decoded and written anew takes as long as so many that are passed on.
+REWRITE_COST = 8
+WARNED_MAX = 1000
+
+# What a death must say to count as one.
+DEATH_TYPES = {"count": int, "reason": str, "queue": str, "time": int, "exchange": str, "routing-keys": list}
 
 log = logging.getLogger("leveret.queue")
 
@@ -28,17 +34,18 @@ log = logging.getLogger("leveret.queue")
 class Burial(Task):
     """Publishes what one queue has dropped, some at a time."""
 
-    __slots__ = ("_queue", "_vhost")
+    __slots__ = ("_queue", "_vhost", "_warned")
 
     def __init__(self, vhost: "VirtualHost", queue: Queue) -> None:
         self._vhost = vhost
         self._queue = queue
+        self._warned: set[str] = set()
 
     def run(self, work: Work) -> bool:
         dead = self._queue.dead
         while dead and work.left > 0:
             message, reason = dead.popleft()
-            work.left -= 1
+            work.left -= REWRITE_COST
             try:
                 self._bury(message, reason, work.now)
             except ValueError as error:
@@ -53,11 +60,19 @@ class Burial(Task):
             return
         dead, keys = dead_letter(message, reason, self._queue.name, exchange.name, traits.dead_letter_routing_key, now)
         properties = properties_of(dead.content, dead.header_size)
-        for queue in self._vhost.router.route_all(exchange, keys, properties.headers):
-            if reason != "rejected" and is_cycle(queue.name, properties.headers or {}):
-                log.warning("%s: a dead letter would go round for ever and was dropped", queue.title)
+        router = self._vhost.router
+        queues = router.route_all(exchange, keys, properties)
+        router.keep(dead, now)
+        for queue in queues:
+            if reason != "rejected" and not queue.hidden and is_cycle(queue.name, properties.headers or {}):
+                self._warn(queue.title)
             else:
                 queue.accept(dead, now)
+
+    def _warn(self, title: str) -> None:
+        if title not in self._warned and len(self._warned) < WARNED_MAX:
+            self._warned.add(title)
+            log.warning("%s: dead letters of %s would go round for ever and are dropped", title, self._queue.title)
 
 
 def dead_letter(
@@ -84,12 +99,11 @@ def record_death(
 ) -> None:
     """Write a death into a message's headers."""
     known = headers.get("x-death")
-    # A client may have written anything there.
-    deaths = [death for death in known if isinstance(death, dict)] if isinstance(known, list) else []
+    # A client may have written anything there. RabbitMQ: what is no whole death is left out.
+    deaths = [death for death in known if is_death(death)] if isinstance(known, list) else []
     same = [death for death in deaths if death.get("queue") == queue_name and death.get("reason") == reason]
     if same:
-        count = same[0].get("count")
-        death = {**same[0], "count": min(int(count), COUNT_MAX) + 1 if isinstance(count, int) else 1}
+        death = {**same[0], "count": min(int(same[0]["count"]), COUNT_MAX) + 1}
         deaths.remove(same[0])
     else:
         death = {
@@ -109,6 +123,10 @@ def record_death(
         headers[f"x-last-death-{name}"] = fact
 
 
+def is_death(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in DEATH_TYPES.items())
+
+
 def is_cycle(queue_name: str, headers: Table) -> bool:
     """Whether a message has died in this queue and no client has rejected it since."""
     deaths = headers.get("x-death")
@@ -118,23 +136,3 @@ def is_cycle(queue_name: str, headers: Table) -> bool:
         if death.get("queue") == queue_name:
             return True
     return False
-
-
-def carbon_copies(headers: Table, name: str) -> list[str]:
-    """More routing keys, from a header CC or BCC."""
-    keys = headers.get(name)
-    return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
-
-
-def make_origin(exchange: str, routing_key: str) -> Origin:
-    address = encode_short_string(exchange) + encode_short_string(routing_key) + END
-    return Origin(exchange, routing_key, address)
-
-
-def rewritten(message: Message, properties: Properties, origin: Origin) -> Message:
-    """The same message with other properties."""
-    header = message.content[7:19] + encode_properties(properties)
-    body = body_of(message.content, message.header_size, message.body_size, message.frame_size)
-    content = frame_content(header, body, message.frame_size or 1)
-    flags = check_properties(content, len(header))
-    return new_message(origin, content, len(header), message.body_size, message.frame_size, flags)

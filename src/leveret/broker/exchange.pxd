@@ -13,12 +13,15 @@ cdef class Exchange:
     cdef public object operator_policy
     cdef public dict bindings
     cdef public dict inbound
-    cdef public bint by_headers
+    cdef public bint varies
     cdef public bint deleted
     cdef public bint is_queue
     cdef public long long mark
-    cpdef list match(self, str routing_key, dict headers)
-    cpdef check_binding(self, dict arguments)
+    cpdef list match(self, str routing_key, object properties)
+    @cython.locals(found=list, routing_key=str)
+    cpdef list match_all(self, list routing_keys, object properties)
+    cpdef object keeper(self, object properties)
+    cpdef check_binding(self, str routing_key, dict arguments)
     cpdef check_publishable(self)
     cpdef bind(self, object binding)
     cpdef unbind(self, object binding)
@@ -38,17 +41,17 @@ cdef list NOWHERE
 cdef class DirectExchange(Exchange):
     cdef dict _by_key
     @cython.locals(destinations=Destinations)
-    cpdef list match(self, str routing_key, dict headers)
+    cpdef list match(self, str routing_key, object properties)
     cpdef _add(self, object binding)
     @cython.locals(destinations=Destinations)
     cpdef _remove(self, object binding)
 
 cdef class FanoutExchange(Exchange):
     cdef Destinations _destinations
-    cpdef list match(self, str routing_key, dict headers)
+    cpdef list match(self, str routing_key, object properties)
     cpdef _add(self, object binding)
     cpdef _remove(self, object binding)
 
 cdef class DefaultExchange(Exchange):
     cdef dict _queues
-    cpdef list match(self, str routing_key, dict headers)
+    cpdef list match(self, str routing_key, object properties)

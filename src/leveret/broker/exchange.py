@@ -1,24 +1,26 @@
 """Exchanges: what they are, and how the simple types choose destinations.
 
-An exchange answers one question, which of its destinations a routing key and headers lead to; following those further
-is the router's work. Topic and headers exchanges have modules of their own. Knows no message, vhost or client.
+An exchange answers one question, which of its destinations a routing key and properties lead to; following those
+further is the router's work. The other types have modules of their own. Knows no message or client.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.binding import Binding, Key
 from leveret.errors import AccessRefused
+from leveret.wire.properties import Properties
 from leveret.wire.values import Table
 
 if TYPE_CHECKING:
     from leveret.broker.policy import Policy
+    from leveret.broker.vhost import VirtualHost
 
 
 class Exchange:
     """One exchange of one virtual host.
 
-    `bindings` lead from it, `inbound` to it. `by_headers` says that its choice depends on more than the routing key,
-    so that the route must not be remembered. `mark` and `is_queue` serve the router.
+    `bindings` lead from it, `inbound` to it. `varies` says that its choice depends on more than the routing key, so
+    that the route must not be remembered. `mark` and `is_queue` serve the router.
     """
 
     __slots__ = (
@@ -26,7 +28,6 @@ class Exchange:
         "arguments",
         "auto_delete",
         "bindings",
-        "by_headers",
         "deleted",
         "durable",
         "inbound",
@@ -38,6 +39,7 @@ class Exchange:
         "operator_policy",
         "policy",
         "title",
+        "varies",
     )
 
     def __init__(self, name: str, title: str, kind: str, arguments: Table) -> None:
@@ -53,12 +55,12 @@ class Exchange:
         self.follow({})
         self.bindings: dict[Key, Binding] = {}
         self.inbound: dict[Key, Binding] = {}
-        self.by_headers = False
+        self.varies = False
         self.deleted = False
         self.is_queue = False
         self.mark = 0
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         """The destinations of a message, some perhaps twice; the caller must not change the list."""
         raise NotImplementedError
 
@@ -67,8 +69,29 @@ class Exchange:
         alternate = self.arguments.get("alternate-exchange", definition.get("alternate-exchange"))
         self.alternate = alternate if isinstance(alternate, str) else None
 
-    def check_binding(self, arguments: Table) -> None:
-        """Refuse arguments this type of exchange cannot use."""
+    def match_all(self, routing_keys: list[str], properties: Properties | None) -> list[object]:
+        """The destinations of a message with several routing keys (CC, BCC)."""
+        found: list[object] = []
+        for routing_key in routing_keys:
+            found += self.match(routing_key, properties)
+        return found
+
+    def keeper(self, properties: Properties | None) -> object:
+        """A queue that gets the message as well without being a destination; asked only where the choice varies."""
+        return None
+
+    @staticmethod
+    def check_arguments(arguments: Table) -> None:
+        """Refuse arguments an exchange of this type cannot be made with."""
+
+    def open(self, vhost: "VirtualHost") -> None:
+        """Take what it needs of its vhost; called once, before anything else."""
+
+    def close(self) -> None:
+        """Let go of what it holds; it is being deleted."""
+
+    def check_binding(self, routing_key: str, arguments: Table) -> None:
+        """Refuse a binding this type of exchange cannot use."""
 
     def check_publishable(self) -> None:
         if self.internal:
@@ -132,7 +155,7 @@ class DirectExchange(Exchange):
         Exchange.__init__(self, name, title, kind, arguments)
         self._by_key: dict[str, Destinations] = {}
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         destinations = self._by_key.get(routing_key)
         return NOWHERE if destinations is None else destinations.as_list()
 
@@ -155,7 +178,7 @@ class FanoutExchange(Exchange):
         Exchange.__init__(self, name, title, kind, arguments)
         self._destinations = Destinations()
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         return self._destinations.as_list()
 
     def _add(self, binding: Binding) -> None:
@@ -175,6 +198,6 @@ class DefaultExchange(Exchange):
         self._queues = queues
         self.durable = True
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         queue = self._queues.get(routing_key)
         return NOWHERE if queue is None else [queue]

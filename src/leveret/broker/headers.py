@@ -9,6 +9,7 @@ from leveret.broker.binding import Binding
 from leveret.broker.exchange import Exchange
 from leveret.errors import PreconditionFailed
 from leveret.terms import term
+from leveret.wire.properties import Properties
 from leveret.wire.values import Table, kind_of, same_value
 
 FORMS = ("all", "any", "all-with-x", "any-with-x")
@@ -42,14 +43,14 @@ class HeadersExchange(Exchange):
 
     def __init__(self, name: str, title: str, kind: str, arguments: Table) -> None:
         Exchange.__init__(self, name, title, kind, arguments)
-        self.by_headers = True
+        self.varies = True
         self._criteria: dict[object, tuple[Criteria, object]] = {}
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
-        given = headers or {}
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
+        given = (properties and properties.headers) or {}
         return [destination for criteria, destination in self._criteria.values() if criteria.fit(given)]
 
-    def check_binding(self, arguments: Table) -> None:
+    def check_binding(self, routing_key: str, arguments: Table) -> None:
         form = arguments.get("x-match", "all")
         if not isinstance(form, str):
             raise PreconditionFailed(f"Invalid x-match field type {kind_of(form)} (value {term(form)}); expected longstr")

@@ -37,6 +37,7 @@ cdef class Queue:
     cdef public Task expired
     cdef public Task burial
     cdef public dict bindings
+    cdef public bint hidden
     cdef public bint is_queue
     cdef public long long mark
     cdef public bint deleted

@@ -21,6 +21,7 @@ from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.message import Entry, Message, new_entry
+from leveret.broker.rewriting import counted
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused
@@ -103,7 +104,7 @@ class Queue:
 
     `owner` is the connection an exclusive queue belongs to. `unused` is done when the last consumer leaves, `expired` when
     the lease (x-expires) ends, `burial` when something was dropped that has somewhere to go; `dead` is what that is.
-    `mark` and `is_queue` serve the router.
+    `hidden` says that it is none of its vhost's queues. `mark` and `is_queue` serve the router.
     """
 
     __slots__ = (
@@ -121,6 +122,7 @@ class Queue:
         "deleted",
         "durable",
         "expired",
+        "hidden",
         "is_queue",
         "lease",
         "mark",
@@ -154,6 +156,7 @@ class Queue:
         self.expired: Task | None = None
         self.burial: Task | None = None
         self.bindings: dict[object, object] = {}
+        self.hidden = False
         self.is_queue = True
         self.mark = 0
         self.deleted = False
@@ -223,6 +226,8 @@ class Queue:
             self._give_back(entry)
             if self.deleted or self._worn_out(entry):
                 continue
+            if self.traits.counts_deliveries:
+                entry.message = counted(entry.message, entry.delivery_count)
             self.ready_count += 1
             self.ready_bytes += entry.message.body_size
             kept.append(entry)
@@ -273,7 +278,7 @@ class Queue:
             self.lease.renew(now)
         self.rotation.single = traits.single_active_consumer
         limits = (traits.message_ttl_ms, traits.max_length, traits.max_bytes)
-        self.special = traits.deduplicates or any(limit is not None for limit in limits)
+        self.special = traits.deduplicates or traits.stay_of is not None or any(limit is not None for limit in limits)
         if traits.message_ttl_ms is not None and (self.ready_count or self.unacked_count):
             self._shorten(now + traits.message_ttl_ms)
         self._trim()
@@ -456,6 +461,8 @@ class Queue:
     def _ttl_ms(self, message: Message) -> int:
         """How long a message may stay; -1 for as long as it likes."""
         ttl_ms = self.traits.message_ttl_ms
+        if self.traits.stay_of is not None:
+            return self.traits.stay_of(message)
         if ttl_ms is None:
             return message.ttl_ms
         return ttl_ms if message.ttl_ms < 0 else min(ttl_ms, message.ttl_ms)
@@ -495,7 +502,8 @@ class Queue:
                 if self._expiry is None:
                     self._expiry = Expiry(self, self._timers)
                 # Of several priorities, the first to go is not the first to expire.
-                self._expiry.watch(entry, entry.message.ttl_ms >= 0 or self.traits.max_priority > 0)
+                own = entry.message.ttl_ms >= 0 or self.traits.max_priority > 0 or self.traits.stay_of is not None
+                self._expiry.watch(entry, own)
 
     def _shorten(self, latest: int) -> None:
         """Let none of the messages here stay longer than until `latest`.
@@ -540,7 +548,8 @@ class Queue:
             if self._cuts is not None:
                 self._cut_first()
             entry = self.chain.first()
-            if entry is None or not entry.expires_at or entry.expires_at > now:
+            # What stays for a time of its own goes in the order of these times, not as it came.
+            if entry is None or not entry.expires_at or entry.expires_at > now or self.traits.stay_of is not None:
                 entry = expiry.next_in_heap(now)
             if entry is None:
                 expiry.set_next(self.chain.first())

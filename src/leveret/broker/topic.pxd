@@ -18,7 +18,7 @@ cdef class TopicExchange(Exchange):
     cdef Node _root
     cdef long long _stamp
     @cython.locals(reached=list, current=list, found=list, node=Node, child=Node, word=str)
-    cpdef list match(self, str routing_key, dict headers)
+    cpdef list match(self, str routing_key, object properties)
     cdef _reach(self, Node node, list reached)
     @cython.locals(node=Node)
     cpdef _add(self, object binding)

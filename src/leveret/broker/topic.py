@@ -10,6 +10,7 @@ whatever the patterns are, and by a few nodes a word in practice: nothing is tri
 
 from leveret.broker.binding import Binding
 from leveret.broker.exchange import Destinations, Exchange
+from leveret.wire.properties import Properties
 from leveret.wire.values import Table
 
 
@@ -70,7 +71,7 @@ class TopicExchange(Exchange):
         self._root = Node()
         self._stamp = 0
 
-    def match(self, routing_key: str, headers: Table | None) -> list[object]:
+    def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         self._stamp += 1
         reached: list[Node] = []
         self._reach(self._root, reached)

@@ -16,28 +16,27 @@ from leveret.broker.access import Presence, check_limits, reached
 from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
 from leveret.broker.binding import Binding
 from leveret.broker.dead_letter import Burial
+from leveret.broker.delayed import DelayedExchange
 from leveret.broker.equivalence import check_same, check_same_argument
-from leveret.broker.exchange import DefaultExchange, DirectExchange, Exchange, FanoutExchange
-from leveret.broker.headers import HeadersExchange
+from leveret.broker.exchange import DefaultExchange, Exchange
+from leveret.broker.exchange_types import PLAIN_TYPES
+from leveret.broker.message import Message
 from leveret.broker.policy import Policies, Policy
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import carbon_copies
 from leveret.broker.rights import Rights
 from leveret.broker.router import Router
-from leveret.broker.topic import TopicExchange
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
+from leveret.wire.content import properties_of
+from leveret.wire.properties import Properties
 from leveret.wire.values import Table, kind_of
 
 if TYPE_CHECKING:
     from leveret.broker.binding import Destination
     from leveret.broker.broker import Broker
 
-EXCHANGE_TYPES: dict[str, type[Exchange]] = {
-    "direct": DirectExchange,
-    "fanout": FanoutExchange,
-    "topic": TopicExchange,
-    "headers": HeadersExchange,
-}
+EXCHANGE_TYPES: dict[str, type[Exchange]] = {**PLAIN_TYPES, "x-delayed-message": DelayedExchange}
 
 PREDECLARED = (
     ("amq.direct", "direct", False),
@@ -93,7 +92,7 @@ class Reapply(Task):
 
 
 class Demolish(Task):
-    """Removes the queues of a vhost that is gone, some at a time."""
+    """Removes the queues of a vhost that is gone, some at a time, and what its exchanges hold."""
 
     __slots__ = ("_vhost",)
 
@@ -105,7 +104,11 @@ class Demolish(Task):
         while queues and work.left > 0:
             work.left -= REAPPLY_COST
             self._vhost.remove_queue(next(iter(queues.values())))
-        return not queues
+        if queues:
+            return False
+        for exchange in self._vhost.exchanges.values():
+            exchange.close()
+        return True
 
 
 class VirtualHost:
@@ -125,6 +128,7 @@ class VirtualHost:
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
         self.router = Router(self.exchanges)
+        self.work = broker.work
         self._broker = broker
         self._predeclare()
 
@@ -204,7 +208,10 @@ class VirtualHost:
         if rights is not None and "alternate-exchange" in arguments:
             rights.check_exchange("read", name)
             rights.check_exchange("write", str(arguments["alternate-exchange"]))
-        return EXCHANGE_TYPES[kind](name, title, kind, arguments)
+        EXCHANGE_TYPES[kind].check_arguments(arguments)
+        exchange = EXCHANGE_TYPES[kind](name, title, kind, arguments)
+        exchange.open(self)
+        return exchange
 
     def find_exchange(self, name: str) -> Exchange:
         """Declare passively: the exchange must be there and not be the default one."""
@@ -230,6 +237,7 @@ class VirtualHost:
     def _remove_exchange(self, exchange: Exchange) -> None:
         del self.exchanges[exchange.name]
         exchange.deleted = True
+        exchange.close()
         for binding in list(exchange.bindings.values()):
             exchange.unbind(binding)
             del inbound(binding.destination)[binding.key]
@@ -311,6 +319,12 @@ class VirtualHost:
         self._broker.changed()
         return queue
 
+    def make_hidden_queue(self, name: str, title: str) -> Queue:
+        """A queue for an exchange that keeps messages; no client can reach it."""
+        queue = Queue(name, title, self._broker.work, {}, self._broker.timers)
+        queue.hidden = True
+        return queue
+
     def delete_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue and return how many messages were ready; one that is not there is fine."""
         queue = self.deletable_queue(name, owner, if_unused=if_unused, if_empty=if_empty)
@@ -347,7 +361,7 @@ class VirtualHost:
     def bind(self, source: str, destination: "Destination", routing_key: str, arguments: Table) -> None:
         """Bind; doing it twice changes nothing."""
         exchange = self.exchange(source)
-        exchange.check_binding(arguments)
+        exchange.check_binding(routing_key, arguments)
         binding = Binding(exchange, destination, routing_key, arguments)
         if binding.key in exchange.bindings:
             return
@@ -378,6 +392,7 @@ class VirtualHost:
             del inbound(binding.destination)[binding.key]
             if source.auto_delete and not source.bindings and not source.deleted:
                 source.deleted = True
+                source.close()
                 del self.exchanges[source.name]
                 pending.extend(source.inbound.values())
 
@@ -466,9 +481,18 @@ class VirtualHost:
             presence.shut(f"vhost '{self.name}' is deleted")
         self._broker.work.add(Demolish(self))
 
-    def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:
+    def route(self, exchange: Exchange, routing_key: str, properties: Properties | None) -> list[Queue]:
         """The queues a message reaches."""
-        return self.router.route(exchange, routing_key, headers)
+        return self.router.route(exchange, routing_key, properties)
+
+    def publish(self, exchange: Exchange, message: Message, now: int) -> None:
+        """Route a message anew that a client has published before, and give it to the queues it reaches."""
+        properties = properties_of(message.content, message.header_size)
+        keys = [message.origin.routing_key, *carbon_copies(properties.headers or {}, "CC")]
+        queues = self.router.route_all(exchange, keys, properties)
+        self.router.keep(message, now)
+        for queue in queues:
+            queue.accept(message, now)
 
 
 def inbound(destination: "Destination") -> dict[object, object]:

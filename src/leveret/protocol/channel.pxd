@@ -24,7 +24,7 @@ cdef long FLAG_EXPIRATION, FLAG_HEADERS, FLAG_USER_ID, FLAG_REPLY_TO, COPIED
 cdef class Route:
     cdef public Origin origin
     cdef public bint mandatory
-    cdef public bint by_headers
+    cdef public bint varies
     cdef public bint traced
     cdef public list queues
 
@@ -78,7 +78,8 @@ cdef class Channel:
     cdef Route _route(self, bytes method)
     @cython.locals(name_end=Py_ssize_t, key_end=Py_ssize_t, name=str, key=str, exchange=Exchange, router=Router, route=Route)
     cdef Route _find_route(self, bytes method)
-    cdef list _route_by_headers(self, Route route, Message message)
+    @cython.locals(router=Router)
+    cdef list _route_again(self, Route route, Message message)
     cdef tuple _copied(self, Route route, Message message)
     cdef _check_properties(self, Message message)
     @cython.locals(origin=Origin)

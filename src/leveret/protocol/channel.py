@@ -15,10 +15,10 @@ from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Window
-from leveret.broker.dead_letter import carbon_copies, rewritten
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import carbon_copies, rewritten
 from leveret.broker.rights import Rights
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import (
@@ -60,6 +60,7 @@ from leveret.wire.content import (
 from leveret.wire.frames import FRAME_OVERHEAD, FrameReader
 from leveret.wire.methods import decode_method
 from leveret.wire.output import Output
+from leveret.wire.properties import Properties
 from leveret.wire.spec import (
     BASIC_ACK,
     BASIC_NACK,
@@ -91,12 +92,12 @@ PAST = -2
 class Route:
     """Where the messages of one exchange and routing key go."""
 
-    __slots__ = ("by_headers", "mandatory", "origin", "queues", "traced")
+    __slots__ = ("mandatory", "origin", "queues", "traced", "varies")
 
     def __init__(self, origin: Origin, mandatory: bool) -> None:
         self.origin = origin
         self.mandatory = mandatory
-        self.by_headers = False
+        self.varies = False
         self.traced = False
         self.queues: list[Queue] = []
 
@@ -333,15 +334,15 @@ class Channel:
         flags = check_properties(content, header_size)
         queues = route.queues
         message = new_message(route.origin, content, header_size, body_size, frame_size, flags)
-        if flags & (FLAG_HEADERS | FLAG_EXPIRATION | FLAG_USER_ID | FLAG_REPLY_TO):
+        if route.varies or flags & (FLAG_HEADERS | FLAG_EXPIRATION | FLAG_USER_ID | FLAG_REPLY_TO):
             if flags & (FLAG_EXPIRATION | FLAG_USER_ID):
                 self._check_properties(message)
             if flags & FLAG_REPLY_TO:
                 message = with_reply_to(self, message)
             if flags & COPIED:
                 message, queues = self._copied(route, message)
-            elif route.by_headers:
-                queues = self._route_by_headers(route, message)
+            elif route.varies:
+                queues = self._route_again(route, message)
             if message.ttl_ms == PAST:
                 queues = []
         if route.traced:
@@ -425,7 +426,7 @@ class Channel:
                 rights.check_topic("write", name, key)
             router = self.vhost.router
             route.queues = router.route(exchange, key, None)
-            route.by_headers = not router.cacheable
+            route.varies = not router.cacheable
         if len(self._routes) >= ROUTES_MAX:
             self._routes = {}
         self._routes[method] = route
@@ -437,10 +438,12 @@ class Channel:
             return self.vhost.exchanges.get(name)
         return self.vhost.exchange(name)
 
-    def _route_by_headers(self, route: Route, message: Message) -> list[Queue]:
-        headers = properties_of(message.content, message.header_size).headers
-        exchange = self.vhost.exchange(route.origin.exchange)
-        return self.vhost.router.route(exchange, route.origin.routing_key, headers)
+    def _route_again(self, route: Route, message: Message) -> list[Queue]:
+        properties = properties_of(message.content, message.header_size)
+        router = self.vhost.router
+        queues: list[Queue] = router.route(self.vhost.exchange(route.origin.exchange), route.origin.routing_key, properties)
+        router.keep(message, self.session.now)
+        return queues
 
     def _copied(self, route: Route, message: Message) -> tuple[Message, list[Queue]]:
         """A message with more routing keys in its headers CC and BCC; nobody sees the latter."""
@@ -449,19 +452,20 @@ class Channel:
         check_copies(headers)
         keys = [route.origin.routing_key, *carbon_copies(headers, "CC"), *carbon_copies(headers, "BCC")]
         exchange = self._exchange(route.origin.exchange)
-        queues = self._route_copies(exchange, keys, headers) if exchange is not None else []
+        if exchange is None:
+            return message, []
+        queues = self._route_copies(exchange, keys, properties)
         if "BCC" in headers:
             properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
-            ttl_ms = message.ttl_ms
             message = rewritten(message, properties, message.origin)
-            message.ttl_ms = ttl_ms
+        self.vhost.router.keep(message, self.session.now)
         return message, queues
 
-    def _route_copies(self, exchange: Exchange, keys: list[str], headers: Table) -> list[Queue]:
+    def _route_copies(self, exchange: Exchange, keys: list[str], properties: Properties) -> list[Queue]:
         if exchange.kind == "topic":
             for key in keys:
                 self.session.rights.check_topic("write", exchange.name, key)
-        return self.vhost.router.route_all(exchange, keys, headers)
+        return self.vhost.router.route_all(exchange, keys, properties)
 
     def _check_properties(self, message: Message) -> None:
         properties = properties_of(message.content, message.header_size)

@@ -8,9 +8,9 @@ bound, got from or declared anew, and is gone with the consumer.
 import secrets
 from typing import TYPE_CHECKING
 
-from leveret.broker.dead_letter import rewritten
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import rewritten
 from leveret.errors import NotFound, PreconditionFailed
 from leveret.wire.content import properties_of
 
@@ -34,6 +34,7 @@ def open_reply_to(channel: "Channel") -> Queue:
     """The hidden queue whose only consumer is this channel's."""
     name = PREFIX + secrets.token_urlsafe(24)
     queue = Queue(name, channel.vhost.queue_title(name), channel.broker.work, {})
+    queue.hidden = True
     channel.reply_to = name
     channel.broker.replies[name] = queue
     channel.broker.changed()
@@ -64,7 +65,4 @@ def with_reply_to(channel: "Channel", message: Message) -> Message:
     if not channel.reply_to:
         raise PreconditionFailed("fast reply consumer does not exist")
     properties.reply_to = channel.reply_to
-    ttl_ms = message.ttl_ms
-    message = rewritten(message, properties, message.origin)
-    message.ttl_ms = ttl_ms
-    return message
+    return rewritten(message, properties, message.origin)

@@ -7,9 +7,9 @@ made on the work list, after whatever caused them; what goes through the trace e
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.dead_letter import carbon_copies, make_origin, rewritten
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
+from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Task, Work
 from leveret.wire.content import properties_of
