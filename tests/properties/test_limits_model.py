@@ -24,7 +24,7 @@ class Collect(Task):
         self.found = found
 
     def run(self, work: Work) -> bool:
-        self.found.extend(self.queue.dead)
+        self.found.extend((entry.message, reason) for entry, reason in self.queue.dead)
         self.queue.dead.clear()
         return True
 

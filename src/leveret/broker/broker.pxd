@@ -1,9 +1,11 @@
+from leveret.broker.storage cimport Storage
 from leveret.broker.work cimport Work
 
 cdef class Broker:
     cdef public long long epoch
     cdef public Work work
     cdef public object settings
+    cdef public Storage storage
     cdef public object timers
     cdef public dict replies
     cdef public dict vhosts

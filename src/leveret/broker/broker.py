@@ -15,6 +15,7 @@ from leveret.broker.patterns import BadPattern
 from leveret.broker.queue import Queue
 from leveret.broker.rights import Rights
 from leveret.broker.settings import Settings
+from leveret.broker.storage import Storage
 from leveret.broker.timers import Timers
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
@@ -28,12 +29,14 @@ class Broker:
     or a right; who remembers either compares it first. `parameters` are those of the whole broker.
     """
 
-    __slots__ = ("epoch", "parameters", "replies", "settings", "timers", "users", "vhosts", "work")
+    __slots__ = ("epoch", "parameters", "replies", "settings", "storage", "timers", "users", "vhosts", "work")
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, storage: Storage | None = None) -> None:
         self.settings = settings or Settings()
+        self.storage = storage or Storage()
         self.epoch = 1
         self.work = Work()
+        self.work.storage = self.storage
         self.timers = Timers()
         self.replies: dict[str, Queue] = {}
         self.vhosts: dict[str, VirtualHost] = {}

@@ -16,7 +16,7 @@ cdef class Chain:
     cpdef put_back(self, list entries)
     @cython.locals(entry=Entry)
     cpdef list entries(self)
-    @cython.locals(head=Entry)
+    @cython.locals(heads=list)
     cpdef list detach(self)
     @cython.locals(entry=Entry, requeued=list)
     cdef _skip_husks(self)

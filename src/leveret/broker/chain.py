@@ -87,12 +87,14 @@ class Chain:
 
     def detach(self) -> list[Entry]:
         """Empty it; the heads of the chains that have to be taken apart."""
-        head = self._head
+        heads = self._requeued
+        if self._head is not None:
+            heads.append(self._head)
         self._head = None
         self._tail = None
         self._requeued = []
         self._husks = 0
-        return [] if head is None else [head]
+        return heads
 
     def _skip_husks(self) -> None:
         requeued = self._requeued
@@ -114,6 +116,7 @@ class Chain:
         waiting = self.entries()
         requeued = len([entry for entry in self._requeued if entry.waiting])
         unchain(self._head)
+        self._head = None
         self.detach()
         self._requeued = waiting[:requeued]
         self._requeued.reverse()

@@ -44,13 +44,15 @@ class Burial(Task):
     def run(self, work: Work) -> bool:
         dead = self._queue.dead
         while dead and work.left > 0:
-            message, reason = dead.popleft()
+            entry, reason = dead.popleft()
             work.left -= REWRITE_COST
             try:
-                self._bury(message, reason, work.now)
+                self._bury(entry.message, reason, work.now)
             except ValueError as error:
                 # Such as a routing key that no message can carry; those behind it must still be buried.
                 log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
+            # Now, and not before: both are in one batch, or none.
+            self._queue.buried(entry)
         return not dead
 
     def _bury(self, message: Message, reason: str, now: int) -> None:

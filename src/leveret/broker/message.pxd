@@ -27,6 +27,7 @@ cdef class Entry:
     cdef public bint waiting
     cdef public int delivery_count
     cdef public long long expires_at
+    cdef public long long location
     cdef public Py_ssize_t tag
 
 @cython.locals(message=Message)

@@ -50,7 +50,7 @@ class Entry:
     `seq` orders the queue and `next` is the place behind it; `waiting` says that it is ready. `expires_at` is when it must
     be gone (ms; 0 for never), `delivery_count` how often it was given back. While it is unacknowledged, `queue` is where
     it belongs, `consumer` who has it (None: it was taken by basic.get) and `tag` its delivery tag; while it is ready, it
-    knows of nobody. So what waits in queues forms no cycles, and compiled it is no matter for the garbage collector,
+    knows of nobody. `location` is where storage has it, 0 if it has not. So what waits in queues forms no cycles, and compiled it is no matter for the garbage collector,
     which would stop the loop to look at millions.
     """
 
@@ -58,6 +58,7 @@ class Entry:
         "consumer",
         "delivery_count",
         "expires_at",
+        "location",
         "message",
         "next",
         "queue",
@@ -77,6 +78,7 @@ class Entry:
     waiting: bool
     expires_at: int
     delivery_count: int
+    location: int
 
 
 def new_message(origin: Origin, content: bytes, header_size: int, body_size: int, frame_size: int, flags: int) -> Message:
@@ -106,4 +108,5 @@ def new_entry(message: Message, seq: int) -> Entry:
     entry.waiting = False
     entry.expires_at = 0
     entry.delivery_count = 0
+    entry.location = 0
     return entry

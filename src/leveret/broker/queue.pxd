@@ -5,7 +5,7 @@ from leveret.broker.message cimport Entry, Message, new_entry
 from leveret.broker.work cimport Task, Work
 
 cdef int DISCARD_PIECE
-cdef long FLOOD_BYTES
+cdef long FLOOD_BYTES, PERSISTENT
 
 cdef class Dispatch(Task):
     cdef public Queue queue
@@ -21,6 +21,7 @@ cdef class Trim(Task):
 
 cdef class Discard(Task):
     cdef list _heads
+    cdef object _ledger
     @cython.locals(entry=Entry)
     cpdef bint run(self, Work work) except -1
 
@@ -55,6 +56,7 @@ cdef class Queue:
     cdef public object operator_policy
     cdef public object dead
     cdef public object lease
+    cdef public object ledger
     cdef object _timers
     cdef object _expiry
     cdef object _deduplication
@@ -69,6 +71,8 @@ cdef class Queue:
     cpdef reject(self, Entry entry)
     @cython.locals(entry=Entry, kept=list)
     cpdef requeue(self, list entries)
+    @cython.locals(entry=Entry)
+    cpdef restore(self, list entries, long long next_seq)
     cpdef Py_ssize_t purge(self) except -1
     cpdef Py_ssize_t delete(self) except -1
     cpdef subscribe(self, Consumer consumer)
@@ -88,6 +92,10 @@ cdef class Queue:
     cpdef drop(self, Entry entry, str reason)
     cdef _bury(self, Entry entry, str reason)
     cdef _left(self, Entry entry)
+    cpdef buried(self, Entry entry)
+    cdef _place(self, Entry entry)
+    cdef _gone(self, Entry entry)
+    cdef _forget(self, Entry entry)
     @cython.locals(entry=Entry)
     cdef bint _accept_specially(self, Message message, long long now) except -1
     cdef bint _too_much(self, Py_ssize_t count, Py_ssize_t size) except -1

@@ -13,7 +13,7 @@ clock; never calls the broker: what it drops and what that causes goes to the wo
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import Traits
 from leveret.broker.chain import Chain, Priorities, unchain
@@ -25,6 +25,7 @@ from leveret.broker.rewriting import counted
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused
+from leveret.wire.content import PERSISTENT
 from leveret.wire.values import Table
 
 if TYPE_CHECKING:
@@ -78,10 +79,11 @@ class Trim(Task):
 class Discard(Task):
     """Frees chains of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
 
-    __slots__ = ("_heads",)
+    __slots__ = ("_heads", "_ledger")
 
-    def __init__(self, heads: list[Entry]) -> None:
+    def __init__(self, heads: list[Entry], ledger: Any = None) -> None:
         self._heads = heads
+        self._ledger = ledger
 
     def run(self, work: Work) -> bool:
         for _ in range(DISCARD_PIECE):
@@ -91,6 +93,9 @@ class Discard(Task):
             if entry.next is not None:
                 self._heads.append(entry.next)
                 entry.next = None
+            # What was dropped from the middle has left before.
+            if entry.location != 0 and entry.waiting and self._ledger is not None:
+                self._ledger.settle(entry)
         work.left -= DISCARD_PIECE // 8
         return False
 
@@ -125,6 +130,7 @@ class Queue:
         "hidden",
         "is_queue",
         "lease",
+        "ledger",
         "mark",
         "name",
         "next_seq",
@@ -172,9 +178,10 @@ class Queue:
         self.traits = Traits()
         self.policy: Policy | None = None
         self.operator_policy: Policy | None = None
-        self.dead: deque[tuple[Message, str]] = deque()
+        self.dead: deque[tuple[Entry, str]] = deque()
         self.lease: Lease | None = None
         self._timers = timers or Timers()
+        self.ledger: Any = None
         self._expiry: Expiry | None = None
         self._cuts: list[tuple[int, int]] | None = None
         self.trimming = False
@@ -191,6 +198,8 @@ class Queue:
         self.work.left -= 1
         if self.ready_count != 0 or self.rotation.active_count == 0 or not self._offer(entry):
             self._add(entry)
+        if self.ledger is not None and message.flags & PERSISTENT:
+            self._place(entry)
         return True
 
     def take(self, no_ack: bool) -> Entry | None:
@@ -206,17 +215,18 @@ class Queue:
             self.unacked_bytes += entry.message.body_size
         else:
             self._left(entry)
+            self._gone(entry)
         return entry
 
     def settle(self, entry: Entry) -> None:
         """Forget an unacknowledged message; its consumer has room for another."""
-        self._release(entry)
-        if self._deduplication is not None:
-            self._left(entry)
+        self._forget(entry)
+        if self.ledger is not None:
+            self._gone(entry)
 
     def reject(self, entry: Entry) -> None:
         """Forget an unacknowledged message that its client does not want; it may be dead-lettered."""
-        self.settle(entry)
+        self._forget(entry)
         self._bury(entry, "rejected")
 
     def requeue(self, entries: list[Entry]) -> None:
@@ -224,8 +234,13 @@ class Queue:
         kept = []
         for entry in entries:
             self._give_back(entry)
-            if self.deleted or self._worn_out(entry):
+            if self.deleted:
+                self._gone(entry)
                 continue
+            if self._worn_out(entry):
+                continue
+            if entry.location != 0:
+                self.ledger.requeue(entry)
             if self.traits.counts_deliveries:
                 entry.message = counted(entry.message, entry.delivery_count)
             self.ready_count += 1
@@ -249,7 +264,7 @@ class Queue:
         self.ready_bytes = 0
         if self._deduplication is not None:
             self._forget_keys()
-        self.work.add(Discard(self.chain.detach()))
+        self.work.add(Discard(self.chain.detach(), self._purged()))
         if self._expiry is not None:
             self._expiry.stop()
         self.rotation.revive()
@@ -264,6 +279,18 @@ class Queue:
         if self.lease is not None:
             self.lease.stop()
         return self.purge()
+
+    def restore(self, entries: list[Entry], next_seq: int) -> None:
+        """Take back what storage has kept, in order."""
+        for entry in entries:
+            if self.traits.counts_deliveries and entry.delivery_count:
+                entry.message = counted(entry.message, entry.delivery_count)
+            if self._deduplication is not None:
+                self._deduplication.add(key_of(entry.message))
+            self._add(entry)
+        self._watch(entries)
+        self.next_seq = next_seq
+        self._trim()
 
     def apply(self, traits: Traits, now: int) -> None:
         """Follow these limits and times from now on."""
@@ -365,8 +392,11 @@ class Queue:
             consumer.shared.take(size)
             self.unacked_count += 1
             self.unacked_bytes += size
-        elif self._deduplication is not None:
-            self._left(entry)
+        else:
+            if self._deduplication is not None:
+                self._left(entry)
+            if entry.location != 0:
+                self._gone(entry)
         consumer.deliver(entry)
 
     # Ready messages
@@ -409,10 +439,42 @@ class Queue:
 
     def _bury(self, entry: Entry, reason: str) -> None:
         if self.traits.dead_letter_exchange is None or self.burial is None or self.deleted:
+            self._gone(entry)
             return
         if not self.dead:
             self.work.add(self.burial)
-        self.dead.append((entry.message, reason))
+        self.dead.append((entry, reason))
+
+    def buried(self, entry: Entry) -> None:
+        """A message that was dropped is where it goes; storage may forget it here."""
+        self._gone(entry)
+
+    # Storage
+
+    def _place(self, entry: Entry) -> None:
+        """Have it stored, if it is still here."""
+        if entry.waiting or entry.queue is not None:
+            self.work.place(entry.message, self, entry)
+
+    def _gone(self, entry: Entry) -> None:
+        """It is here no more, nor on its way to where dead letters go."""
+        if self.ledger is None or not entry.message.flags & PERSISTENT:
+            return
+        if entry.location == 0:
+            # Placed and gone within a moment: storage has not heard of it yet.
+            self.work.store()
+        if entry.location != 0:
+            self.ledger.settle(entry)
+
+    def _purged(self) -> Any:
+        """Say that all is gone; the ledger if that must be said of each."""
+        if self.ledger is None:
+            return None
+        self.work.store()
+        if self.unacked_count or self.dead:
+            return self.ledger
+        self.ledger.purge(self.next_seq - 1)
+        return self.ledger.locations
 
     def _left(self, entry: Entry) -> None:
         if self._deduplication is not None:
@@ -449,8 +511,12 @@ class Queue:
         if ttl_ms >= 0:
             entry.expires_at = now + ttl_ms
         if self.ready_count == 0 and self.rotation.active_count != 0 and self._offer(entry):
+            if self.ledger is not None and message.flags & PERSISTENT:
+                self._place(entry)
             return True
         self._add(entry)
+        if self.ledger is not None and message.flags & PERSISTENT:
+            self._place(entry)
         if ttl_ms == 0:
             self.drop(entry, "expired")
         elif ttl_ms > 0:
@@ -556,6 +622,11 @@ class Queue:
                 return True
             self.drop(entry, "expired")
         return False
+
+    def _forget(self, entry: Entry) -> None:
+        self._release(entry)
+        if self._deduplication is not None:
+            self._left(entry)
 
     def _release(self, entry: Entry) -> None:
         """It is not unacknowledged any more."""

@@ -84,9 +84,9 @@ def write_message(out: bytearray, message: Message, count: int, group: int) -> i
     return length
 
 
-def write_place(out: bytearray, at: int, place: Place) -> None:
+def write_place(out: bytearray, at: int, queue: int, seq: int, expires_at: int, delivery_count: int) -> None:
     """Fill in the place at `at` of the buffer."""
-    _PLACE.pack_into(out, at, place.queue, place.delivery_count, place.seq, place.expires_at)
+    _PLACE.pack_into(out, at, queue, delivery_count, seq, expires_at)
 
 
 def write_numbers(out: bytearray, kind: int, group: int, queue: int, first: int, last: int) -> None:

@@ -24,9 +24,13 @@ GRANULE = 4
 
 
 class Segment:
-    """One file. `size` counts what is handed to the committer too, `written` only what is in the file."""
+    """One file.
 
-    __slots__ = ("_dead", "file", "live_count", "live_size", "name", "number", "origins", "size", "total_size", "written")
+    `size` counts what is handed to the committer too, `written` only what is in the file. `origins` are the places that
+    were moved here, by offset, and the locations by which their entries know them.
+    """
+
+    __slots__ = ("_dead", "file", "live_count", "name", "number", "origins", "size", "total_count", "written")
 
     def __init__(self, number: int, name: str, file: File, size: int) -> None:
         self.number = number
@@ -35,16 +39,16 @@ class Segment:
         self.size = size
         self.written = size
         self.live_count = 0
-        self.live_size = 0
+        self.total_count = 0
         self.origins: dict[int, int] = {}
         self._dead = bytearray()
 
-    def add(self, size: int) -> None:
-        """A place was taken, in a record of which `size` octets are its share."""
-        self.live_count += 1
-        self.live_size += size
+    @property
+    def live_size(self) -> int:
+        """About how many octets are live."""
+        return self.size * self.live_count // self.total_count if self.total_count else 0
 
-    def settle(self, offset: int, size: int) -> None:
+    def settle(self, offset: int) -> None:
         """The place at `offset` is dead."""
         at = offset >> GRANULE + 3
         dead = self._dead
@@ -52,7 +56,6 @@ class Segment:
             dead.extend(bytes(at + 1024 - len(dead)))
         dead[at] |= 1 << (offset >> GRANULE & 7)
         self.live_count -= 1
-        self.live_size -= size
 
     def is_dead(self, offset: int) -> bool:
         at = offset >> GRANULE + 3

@@ -1,0 +1,6 @@
+from leveret.broker.message cimport Message
+
+cdef class Storage:
+    cdef public long long synced
+    cpdef long long position(self)
+    cpdef append(self, Message message, list placed)

@@ -1,0 +1,49 @@
+"""What the model asks of durable storage. This one keeps nothing: the broker in memory.
+
+Definitions are told as they change, messages as they take places in durable queues and leave them. What was said is on
+disk once `synced` has reached the `position` of that moment; here that is always so.
+
+Knows nothing of files; a real one overrides all of it.
+"""
+
+from typing import Any
+
+from leveret.broker.message import Message
+
+
+class Storage:
+    """Nothing survives."""
+
+    __slots__ = ("synced",)
+
+    def __init__(self) -> None:
+        self.synced = 0
+
+    def position(self) -> int:
+        """What `synced` must reach for everything said so far to be on disk."""
+        return 0
+
+    def append(self, message: Message, placed: list[Any]) -> None:
+        """A message took places: queue, entry, queue, entry…"""
+
+    def put(self, kind: str, vhost: str, name: str, value: dict[str, Any]) -> None:
+        """Something was defined, or is defined anew."""
+
+    def remove(self, kind: str, vhost: str, name: str) -> None:
+        """Something is defined no more."""
+
+    def remove_vhost(self, vhost: str) -> None:
+        """Nothing in a vhost is defined any more."""
+
+    def adopt(self, queue: Any, vhost: str, kind: str, value: dict[str, Any]) -> None:
+        """A durable queue was made: give it its ledger."""
+
+    def begin_group(self) -> int:
+        """A number for what is to count as a whole."""
+        return 0
+
+    def enter(self, group: int) -> None:
+        """What is said from now on belongs to this group; 0 to none."""
+
+    def commit(self, group: int) -> None:
+        """The group is complete and counts."""

@@ -1,0 +1,99 @@
+"""Definitions on disk: vhosts, users, rights, policies, exchanges, queues and bindings as rows of one SQLite table.
+
+  definition(kind, vhost, name, value)     value is JSON; AMQP tables in it are base64 of their wire form
+  fact(name, value)                        format, clean
+
+  (1) Changes are gathered on the loop and carried out in the committer's thread, a transaction for each batch, before
+      the journal's part of it: a queue's row is on disk before any record names its id.
+  (2) `fact.format` is 1; a higher one is refused.
+"""
+
+import base64
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from leveret.wire.values import Table, decode_table, encode_table
+
+FILE_NAME = "definitions.sqlite"
+FORMAT = 1
+
+Change = tuple[str, tuple[Any, ...]]
+Row = tuple[str, str, str, dict[str, Any]]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS definition (
+    kind TEXT NOT NULL, vhost TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, vhost, name)
+) WITHOUT ROWID;
+"""
+
+
+class NewerFormat(Exception):
+    """The data folder was written by a later version."""
+
+
+class DefinitionsFile:
+    """The SQLite file; used by one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._db = sqlite3.connect(folder / FILE_NAME, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.executescript(_SCHEMA)
+        found = self.fact("format")
+        if found is None:
+            self.set_fact("format", str(FORMAT))
+        elif int(found) > FORMAT:
+            raise NewerFormat(f"{folder / FILE_NAME} has format {found}; this version knows {FORMAT}")
+
+    def fact(self, name: str) -> str | None:
+        row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_fact(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, value))
+
+    def rows(self) -> list[Row]:
+        """Everything defined."""
+        found = self._db.execute("SELECT kind, vhost, name, value FROM definition")
+        return [(kind, vhost, name, msgspec.json.decode(value)) for kind, vhost, name, value in found]
+
+    def change(self, changes: list[Change]) -> None:
+        """Carry out changes, all or none."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            for statement, values in changes:
+                self._db.execute(statement, values)
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def put(kind: str, vhost: str, name: str, value: dict[str, Any]) -> Change:
+    row = (kind, vhost, name, msgspec.json.encode(value).decode())
+    return "INSERT OR REPLACE INTO definition VALUES (?, ?, ?, ?)", row
+
+
+def remove(kind: str, vhost: str, name: str) -> Change:
+    return "DELETE FROM definition WHERE kind = ? AND vhost = ? AND name = ?", (kind, vhost, name)
+
+
+def remove_vhost(vhost: str) -> Change:
+    return "DELETE FROM definition WHERE vhost = ?", (vhost,)
+
+
+def packed(table: Table) -> str:
+    """An AMQP table as text."""
+    return base64.b64encode(encode_table(table)[4:]).decode()
+
+
+def unpacked(text: str) -> Table:
+    data = base64.b64decode(text)
+    return decode_table(data, 0, len(data))

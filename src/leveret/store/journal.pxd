@@ -1,0 +1,39 @@
+cimport cython
+from leveret.broker.message cimport Entry, Message
+from leveret.broker.queue cimport Queue
+from leveret.store.segment cimport Segment
+
+cdef int BATCH_HEAD_SIZE, PLACE_SIZE, PLACES_AT
+cdef long long OFFSET_MASK
+
+cdef class Ledger:
+    cdef Journal _journal
+    cdef public long queue_id
+    cdef public dict counts
+    cdef public object locations
+    cdef long long _first
+    cdef long long _last
+    cdef list _runs
+    @cython.locals(seq="long long")
+    cpdef settle(self, Entry entry)
+    cpdef requeue(self, Entry entry)
+    cpdef purge(self, long long last)
+    cpdef flush(self, bytearray out)
+    cdef _begin(self, long long seq)
+
+cdef class Journal:
+    cdef object _disk
+    cdef dict _moved
+    cdef public long long batch
+    cdef public Segment current
+    cdef public list dirty
+    cdef public long group
+    cdef public bytearray out
+    cdef public Py_ssize_t segment_size
+    cdef public dict segments
+    cdef public long long synced
+    cpdef long long position(self)
+    @cython.locals(segment=Segment, out=bytearray, at=Py_ssize_t, count=Py_ssize_t, number=Py_ssize_t, queue=Queue, entry=Entry, ledger=Ledger)
+    cpdef append(self, Message message, list placed)
+    @cython.locals(segment=Segment)
+    cpdef release(self, long long location)

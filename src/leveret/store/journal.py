@@ -1,0 +1,230 @@
+"""The journal: one log for the messages of all queues, gathered in batches.
+
+What happens to stored messages in a turn is appended here; at its end the committer takes the batch, writes and syncs it
+while the next one gathers. Whoever promised something until then asks `position` and waits for `synced` to reach it.
+
+  (1) A message is written once, with all the places it took at that moment, and then never changed.
+  (2) A place's location is its segment's number and its offset there: segment << 32 | offset. 0 is none.
+  (3) Settlements are gathered as runs of seqs, and written when the batch is taken.
+  (4) A batch is in one segment; when a segment is full the next batch begins a new one.
+
+Knows nothing of threads: `take` gives a batch away, `committed` says that it is on disk.
+"""
+
+from leveret.broker.message import Entry, Message
+from leveret.broker.queue import Queue
+from leveret.store.disk import Disk
+from leveret.store.records import (
+    COMMIT,
+    PLACE_SIZE,
+    PLACES_AT,
+    PURGE,
+    REQUEUE,
+    SETTLE,
+    write_message,
+    write_numbers,
+    write_place,
+)
+from leveret.store.segment import BATCH_HEAD_SIZE, FILE_MAGIC, Segment, create_segment, seal
+
+SEGMENT_SIZE = 64 << 20
+PREFIX = "journal"
+OFFSET_MASK = (1 << 32) - 1
+
+
+class Locations:
+    """For what the journal has been told of already: only the places are given free."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: "Journal") -> None:
+        self._journal = journal
+
+    def settle(self, entry: Entry) -> None:
+        self._journal.release(entry.location)
+        entry.location = 0
+
+
+class Ledger:
+    """What the journal keeps of one queue: its id, and the settlements of this batch as runs of seqs."""
+
+    __slots__ = ("_first", "_journal", "_last", "_runs", "counts", "locations", "queue_id")
+
+    def __init__(self, journal: "Journal", queue_id: int) -> None:
+        self._journal = journal
+        self.queue_id = queue_id
+        self.locations = Locations(journal)
+        self._first = 0
+        self._last = -1
+        self._runs: list[tuple[int, int]] = []
+        # How often those were given back that were; of live ones only.
+        self.counts: dict[int, int] = {}
+
+    def settle(self, entry: Entry) -> None:
+        """A stored message is gone from the queue."""
+        self._journal.release(entry.location)
+        entry.location = 0
+        seq = entry.seq
+        if self.counts:
+            self.counts.pop(seq, None)
+        if self._journal.group:
+            write_numbers(self._journal.out, SETTLE, self._journal.group, self.queue_id, seq, seq)
+        elif seq == self._last + 1:
+            self._last = seq
+        else:
+            self._begin(seq)
+
+    def requeue(self, entry: Entry) -> None:
+        """A stored message was given back."""
+        self.counts[entry.seq] = entry.delivery_count
+        write_numbers(self._journal.out, REQUEUE, 0, self.queue_id, entry.seq, entry.delivery_count)
+
+    def purge(self, last: int) -> None:
+        """Everything up to this seq is gone."""
+        write_numbers(self._journal.out, PURGE, 0, self.queue_id, 0, last)
+
+    def flush(self, out: bytearray) -> None:
+        """Write the runs of this batch."""
+        if self._last >= self._first:
+            self._runs.append((self._first, self._last))
+        for first, last in merged(self._runs):
+            write_numbers(out, SETTLE, 0, self.queue_id, first, last)
+        self._runs = []
+        self._first = 0
+        self._last = -1
+
+    def _begin(self, seq: int) -> None:
+        if self._last < self._first:
+            self._journal.dirty.append(self)
+        else:
+            self._runs.append((self._first, self._last))
+        self._first = self._last = seq
+
+
+class Journal:
+    """The log, and where in it what is live stands.
+
+    `out` is the batch being gathered, number `batch`; `synced` is the last one known to be on disk.
+    """
+
+    __slots__ = ("_disk", "_moved", "batch", "current", "dirty", "group", "out", "segment_size", "segments", "synced")
+
+    def __init__(self, disk: Disk, segment_size: int = SEGMENT_SIZE) -> None:
+        self._disk = disk
+        self.segment_size = segment_size
+        self.segments: dict[int, Segment] = {}
+        self.batch = 1
+        self.synced = 0
+        self.group = 0
+        self.out = bytearray(BATCH_HEAD_SIZE)
+        self.dirty: list[Ledger] = []
+        self.current: Segment | None = None
+        self._moved: dict[int, int] = {}
+
+    def begin(self, number: int, batch: int) -> None:
+        """Start a new segment, after recovery has read the others."""
+        self.batch = batch
+        self.synced = batch - 1
+        self._start_segment(number)
+
+    def _start_segment(self, number: int) -> None:
+        self.current = self.segments[number] = create_segment(self._disk, PREFIX, number)
+
+    def position(self) -> int:
+        """The batch that must be on disk for everything said so far to be."""
+        return self.batch if self.dirty or len(self.out) > BATCH_HEAD_SIZE else self.batch - 1
+
+    # What happens
+
+    def append(self, message: Message, placed: list[object]) -> None:
+        """A message took places: queue, entry, queue, entry…"""
+        segment = self.current
+        assert segment is not None
+        out = self.out
+        at = len(out)
+        count = len(placed) // 2
+        write_message(out, message, count, self.group)
+        at += PLACES_AT
+        for number in range(count):
+            queue: Queue = placed[2 * number]  # type: ignore[assignment]
+            entry: Entry = placed[2 * number + 1]  # type: ignore[assignment]
+            ledger: Ledger = queue.ledger  # type: ignore[assignment]
+            write_place(out, at, ledger.queue_id, entry.seq, entry.expires_at, entry.delivery_count)
+            entry.location = segment.number << 32 | segment.size + at
+            at += PLACE_SIZE
+        segment.live_count += count
+        segment.total_count += count
+
+    def release(self, location: int) -> None:
+        """The place at this location is dead."""
+        segment = self.segments.get(location >> 32)
+        if segment is None:
+            location = self._moved.pop(location)
+            segment = self.segments[location >> 32]
+            segment.origins.pop(location & OFFSET_MASK, None)
+        segment.settle(location & OFFSET_MASK)
+
+    def commit(self, group: int) -> None:
+        """The records of a transaction count from now on."""
+        write_numbers(self.out, COMMIT, group, 0, 0, 0)
+
+    # The committer's side
+
+    def take(self) -> "Batch":
+        """The batch gathered so far, to be written and synced."""
+        out = self.out
+        for ledger in self.dirty:
+            ledger.flush(out)
+        self.dirty = []
+        segment = self.current
+        assert segment is not None
+        taken = Batch(self.batch, self.synced, segment, out, self._disk if segment.size == len(FILE_MAGIC) else None)
+        self.batch += 1
+        self.out = bytearray(BATCH_HEAD_SIZE)
+        segment.size += len(out)
+        if segment.size >= self.segment_size:
+            self._start_segment(segment.number + 1)
+        return taken
+
+    def committed(self, batch: "Batch") -> None:
+        """A batch is on disk."""
+        self.synced = batch.number
+        batch.segment.written += len(batch.data)
+
+
+class Batch:
+    """What the committer writes: octets for the end of one segment. `folder` is set for the first in its segment."""
+
+    __slots__ = ("_folder", "_synced", "data", "number", "segment")
+
+    def __init__(self, number: int, synced: int, segment: Segment, data: bytearray, folder: Disk | None) -> None:
+        self.number = number
+        self.segment = segment
+        self.data = data
+        self._synced = synced
+        self._folder = folder
+
+    def write(self) -> None:
+        """Write it; runs in the committer's thread."""
+        seal(self.data, self.number, self._synced)
+        self.segment.file.write(self.data)
+
+    def sync(self) -> None:
+        """Have it on disk, and its file in the folder."""
+        self.segment.file.sync()
+        if self._folder is not None:
+            self._folder.sync_folder()
+
+
+def merged(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same seqs in as few runs as there can be."""
+    if len(runs) < 2:
+        return runs
+    runs.sort()
+    found = [runs[0]]
+    for first, last in runs[1:]:
+        if first == found[-1][1] + 1:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+    return found

@@ -1,0 +1,261 @@
+"""Recovery: from the files of a data folder to the queues as they were.
+
+Two readings of the journal. The first checks every batch and gathers what is gone: settled runs, purges, committed
+groups; the second makes entries of what was placed and is not gone. So the order of records does not matter, and
+reading them twice gives the same.
+
+  (1) A batch that is not whole and above every "synced" mark is a torn end: it was never promised to anybody, and is cut.
+  (2) Any other damage is reported with its place, reading goes on at the next whole batch, and the file is kept aside.
+  (3) After an unclean end every message counts as redelivered.
+"""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from leveret.broker.message import Entry, new_entry
+from leveret.broker.queue import Queue
+from leveret.store.disk import Disk
+from leveret.store.journal import PREFIX, Journal
+from leveret.store.records import (
+    COMMIT,
+    MESSAGE,
+    PLACE_SIZE,
+    PLACES_AT,
+    PURGE,
+    REQUEUE,
+    SETTLE,
+    read_head,
+    read_message,
+    read_numbers,
+    read_place,
+)
+from leveret.store.segment import FILE_MAGIC, Batch, Segment, next_batch_offset, read_batch
+
+log = logging.getLogger("leveret.store")
+
+
+class Gone:
+    """What has left one queue: runs of seqs, and everything up to `floor`."""
+
+    __slots__ = ("_firsts", "_lasts", "counts", "floor", "highest", "runs")
+
+    def __init__(self) -> None:
+        self.floor = 0
+        self.highest = 0
+        self.runs: list[tuple[int, int]] = []
+        self.counts: dict[int, int] = {}
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def settle(self, first: int, last: int) -> None:
+        self.runs.append((first, last))
+        self.highest = max(self.highest, last)
+
+    def purge(self, last: int) -> None:
+        self.floor = max(self.floor, last)
+        self.highest = max(self.highest, last)
+
+    def requeue(self, seq: int, count: int) -> None:
+        self.counts[seq] = max(count, self.counts.get(seq, 0))
+        self.highest = max(self.highest, seq)
+
+    def sort(self) -> None:
+        """Merge the runs; then `has` may be asked."""
+        for first, last in sorted(self.runs):
+            if self._lasts and first <= self._lasts[-1] + 1:
+                self._lasts[-1] = max(last, self._lasts[-1])
+            else:
+                self._firsts.append(first)
+                self._lasts.append(last)
+        self.runs = []
+
+    def has(self, seq: int) -> bool:
+        if seq <= self.floor:
+            return True
+        at = bisect_right(self._firsts, seq) - 1
+        return at >= 0 and seq <= self._lasts[at]
+
+
+class Recovery:
+    """Reads one folder's journal into `journal`."""
+
+    def __init__(self, disk: Disk, journal: Journal) -> None:
+        self._disk = disk
+        self._journal = journal
+        self._gone: dict[int, Gone] = {}
+        self._committed: set[int] = set()
+        self._in_groups: list[tuple[int, int, int, int]] = []
+        self.highest_group = 0
+        self.highest_queue_id = 0
+        self.message_count = 0
+        self.damage: list[str] = []
+
+    # The first reading
+
+    def read(self) -> None:
+        """Check all segments, and gather what is gone."""
+        number = batch_number = 0
+        for name in self._names():
+            number = int(name[len(PREFIX) + 1 : -4])
+            segment = self._open(number, name)
+            if segment is None:
+                continue
+            self._journal.segments[number] = segment
+            for batch in self._batches(segment):
+                batch_number = max(batch_number, batch.number)
+                self._gather(batch.payload)
+        for group, queue, first, last in self._in_groups:
+            if group in self._committed:
+                self._gone_of(queue).settle(first, last)
+        for gone in self._gone.values():
+            gone.sort()
+        self._journal.begin(number + 1, batch_number + 1)
+
+    def _names(self) -> list[str]:
+        return [name for name in self._disk.names() if name.startswith(f"{PREFIX}-") and name.endswith(".log")]
+
+    def _open(self, number: int, name: str) -> Segment | None:
+        file = self._disk.open(name)
+        size = file.size()
+        if file.read(0, len(FILE_MAGIC)) != FILE_MAGIC:
+            if size > len(FILE_MAGIC):
+                self._report(f"{name}: not a segment of the journal; set aside")
+                self._disk.rename(name, f"damaged-{name}")
+            else:
+                # Made, and never written to.
+                self._disk.remove(name)
+            file.close()
+            return None
+        return Segment(number, name, file, size)
+
+    def _batches(self, segment: Segment) -> Iterator[Batch]:
+        """The whole batches of a segment; damage is reported and stepped over."""
+        offset = len(FILE_MAGIC)
+        while offset < segment.size:
+            batch = read_batch(segment.file, offset)
+            if batch is not None:
+                yield batch
+                offset = batch.offset + len(batch.payload)
+                continue
+            following = next_batch_offset(segment.file, offset, segment.size)
+            if following is None:
+                self._cut(segment, offset)
+                break
+            self._report(f"{segment.name}: {following - offset} octets at {offset} are damaged; reading goes on behind them")
+            offset = following
+
+    def _cut(self, segment: Segment, offset: int) -> None:
+        """Nothing whole follows: a torn end."""
+        log.warning("%s: cut %d octets of an unfinished write at %d", segment.name, segment.size - offset, offset)
+        segment.size = segment.written = offset
+
+    def _report(self, text: str) -> None:
+        log.error("%s", text)
+        self.damage.append(text)
+
+    def _gather(self, payload: bytes) -> None:
+        at = 0
+        while at < len(payload):
+            length, kind, _, group, queue = read_head(payload, at)
+            self.highest_group = max(self.highest_group, group)
+            self.highest_queue_id = max(self.highest_queue_id, queue)
+            if kind == MESSAGE:
+                pass
+            elif kind == COMMIT:
+                self._committed.add(group)
+            elif kind == SETTLE and group:
+                # Counts only with its group, which may be complete later.
+                first, last = read_numbers(payload, at)
+                self._in_groups.append((group, queue, first, last))
+            else:
+                self._gather_numbers(kind, queue, *read_numbers(payload, at))
+            at += length
+
+    def _gather_numbers(self, kind: int, queue: int, first: int, last: int) -> None:
+        gone = self._gone_of(queue)
+        if kind == SETTLE:
+            gone.settle(first, last)
+        elif kind == PURGE:
+            gone.purge(last)
+        elif kind == REQUEUE:
+            gone.requeue(first, last)
+
+    def _gone_of(self, queue: int) -> Gone:
+        gone = self._gone.get(queue)
+        if gone is None:
+            gone = self._gone[queue] = Gone()
+        return gone
+
+    # The second reading
+
+    def restore(self, queues: dict[int, Queue], clean: bool) -> None:
+        """Put what is live into its queues."""
+        entries: dict[int, dict[int, Entry]] = {queue_id: {} for queue_id in queues}
+        last = max(self._journal.segments)
+        for number, segment in sorted(self._journal.segments.items()):
+            if number != last:
+                for batch in self._whole_batches(segment):
+                    self._place(segment, batch, entries)
+        for queue_id, queue in queues.items():
+            self._fill(queue, entries.pop(queue_id), self._gone_of(queue_id), clean)
+
+    def _whole_batches(self, segment: Segment) -> Iterator[Batch]:
+        # Damage was reported by the first reading.
+        offset: int | None = len(FILE_MAGIC)
+        while offset is not None and offset < segment.size:
+            batch = read_batch(segment.file, offset)
+            if batch is None:
+                offset = next_batch_offset(segment.file, offset, segment.size)
+            else:
+                yield batch
+                offset = batch.offset + len(batch.payload)
+
+    def _place(self, segment: Segment, batch: Batch, entries: dict[int, dict[int, Entry]]) -> None:
+        payload = batch.payload
+        at = 0
+        while at < len(payload):
+            length, kind, count, group, _ = read_head(payload, at)
+            if kind == MESSAGE:
+                self._place_message(segment, batch, at, count, group, entries)
+            at += length
+
+    def _place_message(
+        self, segment: Segment, batch: Batch, at: int, count: int, group: int, entries: dict[int, dict[int, Entry]]
+    ) -> None:
+        message = None
+        counts = group == 0 or group in self._committed
+        for number in range(count):
+            place_at = at + PLACES_AT + number * PLACE_SIZE
+            place = read_place(batch.payload, place_at)
+            self.highest_queue_id = max(self.highest_queue_id, place.queue)
+            offset = batch.offset + place_at
+            segment.live_count += 1
+            segment.total_count += 1
+            found = entries.get(place.queue)
+            if found is None or not counts or self._gone_of(place.queue).has(place.seq):
+                if counts:
+                    self._gone_of(place.queue).highest = max(place.seq, self._gone_of(place.queue).highest)
+                segment.settle(offset)
+                continue
+            if message is None:
+                message = read_message(batch.payload, at)
+            before = found.get(place.seq)
+            if before is not None:
+                # Moved by compaction, and the old segment was not removed any more.
+                self._journal.release(before.location)
+            entry = found[place.seq] = new_entry(message, place.seq)
+            entry.expires_at = place.expires_at
+            entry.delivery_count = place.delivery_count
+            entry.location = segment.number << 32 | offset
+
+    def _fill(self, queue: Queue, entries: dict[int, Entry], gone: Gone, clean: bool) -> None:
+        ordered = [entries[seq] for seq in sorted(entries)]
+        for entry in ordered:
+            entry.delivery_count = max(entry.delivery_count, gone.counts.get(entry.seq, 0))
+            entry.redelivered = not clean or entry.delivery_count > 0
+            if entry.delivery_count:
+                queue.ledger.counts[entry.seq] = entry.delivery_count
+        highest = max(gone.highest, ordered[-1].seq if ordered else 0)
+        queue.restore(ordered, highest + 1)
+        self.message_count += len(ordered)

@@ -1,0 +1,19 @@
+cimport cython
+
+cdef int GRANULE
+
+@cython.final
+cdef class Segment:
+    cdef public object file
+    cdef public Py_ssize_t live_count
+    cdef public str name
+    cdef public long long number
+    cdef public dict origins
+    cdef public long long size
+    cdef public Py_ssize_t total_count
+    cdef public long long written
+    cdef bytearray _dead
+    @cython.locals(at=Py_ssize_t, dead=bytearray)
+    cpdef settle(self, long long offset)
+    @cython.locals(at=Py_ssize_t)
+    cpdef bint is_dead(self, long long offset)

@@ -1,0 +1,125 @@
+"""The store: the model's durable storage, made of the journal, the definitions and the committer.
+
+One batch is being written at a time; what is said meanwhile gathers in the next. `on_synced` is called on the loop when
+one is on disk, `on_failed` when one could not be: after that nothing is promised any more.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from leveret.broker.message import Message
+from leveret.broker.queue import Queue
+from leveret.broker.storage import Storage
+from leveret.store.committer import Committer, Work
+from leveret.store.definitions import Change, put, remove, remove_vhost
+from leveret.store.journal import Batch, Journal, Ledger
+
+log = logging.getLogger("leveret.store")
+
+
+class Store(Storage):
+    """Everything durable of one broker."""
+
+    __slots__ = (
+        "_changes",
+        "_committer",
+        "_next_queue_id",
+        "_next_group",
+        "_on_failed",
+        "_on_synced",
+        "_writing",
+        "failed",
+        "journal",
+        "known_ids",
+        "queues",
+    )
+
+    def __init__(self, journal: Journal, next_queue_id: int, next_group: int) -> None:
+        Storage.__init__(self)
+        self.journal = journal
+        self.synced = journal.synced
+        self.failed: BaseException | None = None
+        # The ids of queues that recovery is about to make again.
+        self.known_ids: dict[tuple[str, str, str], int] = {}
+        self.queues: dict[int, Queue] = {}
+        self._changes: list[Change] = []
+        self._committer: Committer | None = None
+        self._writing = False
+        self._next_queue_id = next_queue_id
+        self._next_group = next_group
+        self._on_synced: Callable[[], None] = nothing
+        self._on_failed: Callable[[BaseException], None] = nothing_more
+
+    def open(
+        self, committer: Committer, on_synced: Callable[[], None], on_failed: Callable[[BaseException], None]
+    ) -> None:
+        """Begin to write."""
+        self._committer = committer
+        self._on_synced = on_synced
+        self._on_failed = on_failed
+
+    # What the model says
+
+    def position(self) -> int:
+        return self.journal.batch if self._changes else self.journal.position()
+
+    def append(self, message: Message, placed: list[Any]) -> None:
+        self.journal.append(message, placed)
+
+    def put(self, kind: str, vhost: str, name: str, value: dict[str, Any]) -> None:
+        self._changes.append(put(kind, vhost, name, value))
+
+    def remove(self, kind: str, vhost: str, name: str) -> None:
+        self._changes.append(remove(kind, vhost, name))
+
+    def remove_vhost(self, vhost: str) -> None:
+        self._changes.append(remove_vhost(vhost))
+
+    def adopt(self, queue: Queue, vhost: str, kind: str, value: dict[str, Any]) -> None:
+        queue_id = self.known_ids.pop((kind, vhost, queue.name), 0)
+        if not queue_id:
+            queue_id = self._next_queue_id
+            self._next_queue_id += 1
+            self.put(kind, vhost, queue.name, {**value, "id": queue_id})
+        queue.ledger = Ledger(self.journal, queue_id)
+        self.queues[queue_id] = queue
+
+    def begin_group(self) -> int:
+        self._next_group += 1
+        return self._next_group
+
+    def enter(self, group: int) -> None:
+        self.journal.group = group
+
+    def commit(self, group: int) -> None:
+        self.journal.commit(group)
+
+    # The end of a turn
+
+    def flush(self) -> None:
+        """Hand what has gathered to the committer, if that is idle."""
+        if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
+            return
+        batch = self.journal.take()
+        changes, self._changes = self._changes, []
+        self._writing = True
+        self._committer.put(Work(batch, changes, lambda error: self._written(batch, error)))
+
+    def _written(self, batch: Batch, error: BaseException | None) -> None:
+        self._writing = False
+        if error is not None:
+            self.failed = error
+            self._on_failed(error)
+            return
+        self.journal.committed(batch)
+        self.synced = batch.number
+        self._on_synced()
+
+
+def nothing() -> None:
+    """Nobody waits."""
+
+
+def nothing_more(error: BaseException) -> None:
+    """Nobody asks."""
