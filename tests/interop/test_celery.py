@@ -172,7 +172,8 @@ class Jobs:
             self.app.backend.result_consumer.stop()
         self.app.close()
         with self.broker.login() as client:
-            client.call(spec.Queue.Delete(queue=self.name))
+            for queue in (self.name, self.app.thread_oid):  # the latter takes the results, if somebody waits for them
+                client.call(spec.Queue.Delete(queue=queue))
             for exchange in ("", ".events", ".pidbox"):
                 client.call(spec.Exchange.Delete(exchange=self.name + exchange))
             client.call(spec.Exchange.Delete(exchange=f"reply.{self.name}.pidbox"))
@@ -284,8 +285,8 @@ def test_task_runs_out_of_retries(jobs: Jobs) -> None:
 @pytest.mark.usefixtures("worker")
 def test_task_waits_for_its_time(jobs: Jobs) -> None:
     """A worker takes more than its prefetch count while tasks wait in it: it raises the count as it goes."""
-    due = datetime.now(UTC) + timedelta(seconds=0.5)
-    waiting = [jobs.tasks.now.apply_async(countdown=0.5) for _ in range(10)] + [jobs.tasks.now.apply_async(eta=due)]
+    due = datetime.now(UTC) + timedelta(seconds=1)
+    waiting = [jobs.tasks.now.apply_async(countdown=1) for _ in range(10)] + [jobs.tasks.now.apply_async(eta=due)]
     assert jobs.tasks.now.delay().get(timeout=PATIENCE) < due.timestamp()
     assert all(result.get(timeout=PATIENCE) >= due.timestamp() for result in waiting)
 
@@ -348,7 +349,7 @@ def test_worker_tells_about_itself(jobs: Jobs) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_revoked_task_is_not_done(jobs: Jobs, eventually: Eventually) -> None:
-    result = jobs.tasks.now.apply_async(countdown=1)
+    result = jobs.tasks.now.apply_async(countdown=2)
     inspect = jobs.app.control.inspect(["shared@here"], timeout=PATIENCE)
     eventually(lambda: result.id in [task["request"]["id"] for task in inspect.scheduled()["shared@here"]])
     assert jobs.app.control.revoke(result.id, reply=True, destination=["shared@here"], timeout=PATIENCE)
