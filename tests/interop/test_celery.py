@@ -51,6 +51,8 @@ app.conf.update(
     control_exchange=NAME,
     event_exchange=f"{NAME}.events",
     result_chord_retry_interval=0.1,
+    # x-expires of queues for results; workers, too, declare some and never consume from them.
+    result_expires=30,
     task_default_exchange=NAME,
     task_default_queue=NAME,
     task_default_queue_type=os.environ["JOBS_QUEUE_TYPE"],
@@ -172,8 +174,7 @@ class Jobs:
             self.app.backend.result_consumer.stop()
         self.app.close()
         with self.broker.login() as client:
-            for queue in (self.name, self.app.thread_oid):  # the latter takes the results, if somebody waits for them
-                client.call(spec.Queue.Delete(queue=queue))
+            client.call(spec.Queue.Delete(queue=self.name))
             for exchange in ("", ".events", ".pidbox"):
                 client.call(spec.Exchange.Delete(exchange=self.name + exchange))
             client.call(spec.Exchange.Delete(exchange=f"reply.{self.name}.pidbox"))
