@@ -143,6 +143,12 @@ prices left: 0
 the unused queue is gone: 404 NOT_FOUND
 wake up, which came after 300 ms or more: True
 """,
+    "consistent_hash.py": """\
+published 3 messages for each of 1000 customers
+together they have 1000 customers
+each customer's messages are in one queue and in order: True
+the large server has about two thirds of them: True
+""",
 }
 
 
