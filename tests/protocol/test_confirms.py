@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leveret.broker.storage import Storage
 from leveret.protocol.confirms import Confirms
 from leveret.wire.methods import encode_method
 from leveret.wire.output import Output
@@ -16,7 +17,7 @@ def nobody() -> None:
 
 def told(confirms: Confirms) -> bytes:
     output = Output(nobody)
-    confirms.tell(output)
+    confirms.tell(output, Storage())
     return b"".join(bytes(piece) for piece in output.take())
 
 

@@ -13,7 +13,7 @@ from leveret.broker.access import (
 )
 from leveret.broker.patterns import BadPattern
 from leveret.broker.queue import Queue
-from leveret.broker.rights import Rights
+from leveret.broker.rights import PERMISSIONS, Rights
 from leveret.broker.settings import Settings
 from leveret.broker.storage import Storage
 from leveret.broker.timers import Timers
@@ -54,6 +54,7 @@ class Broker:
         vhost = self.vhosts.get(name)
         if vhost is None:
             vhost = self.vhosts[name] = VirtualHost(name, self)
+            vhost.store()
         return vhost
 
     def delete_vhost(self, name: str) -> None:
@@ -66,6 +67,7 @@ class Broker:
                 rights.revoke()
         self.changed()
         vhost.close()
+        self.storage.remove_vhost(name)
 
     def find_vhost(self, name: str) -> VirtualHost:
         vhost = self.vhosts.get(name)
@@ -107,14 +109,27 @@ class Broker:
             user.password_hash = password_hash
             user.hashing = hashing
             user.tags = tags
+        self._store_user(user)
         return user
+
+    def _store_user(self, user: User) -> None:
+        facts = {
+            "password_hash": user.password_hash,
+            "hashing": user.hashing,
+            "tags": user.tags,
+            "limits": user.limits,
+            "loopback_only": user.loopback_only,
+        }
+        self.storage.put("user", "", user.name, facts)
 
     def delete_user(self, name: str) -> None:
         """Delete a user, and end its connections."""
         user = self.find_user(name)
         del self.users[name]
+        self.storage.remove("user", "", name)
         for rights in user.rights.values():
             rights.revoke()
+            self._store_rights(rights)
         self.changed()
         for presence in list(user.present):
             presence.shut(f"user '{name}' is deleted")
@@ -128,7 +143,9 @@ class Broker:
     def set_user_limits(self, name: str, limits: dict[str, int]) -> None:
         """Bound a user's connections and channels; what is there already stays."""
         check_limits(limits, USER_LIMITS)
-        self.find_user(name).limits = dict(limits)
+        user = self.find_user(name)
+        user.limits = dict(limits)
+        self._store_user(user)
 
     # Rights
 
@@ -167,7 +184,29 @@ class Broker:
         self.find_vhost(vhost_name)
         return user.rights_in(vhost_name)
 
+    def set_parameter(self, name: str, value: Any) -> None:
+        """Set a parameter of the whole broker."""
+        self.parameters[name] = value
+        self.storage.put("global_parameter", "", name, {"value": value})
+
+    def clear_parameter(self, name: str) -> None:
+        if self.parameters.pop(name, None) is None:
+            raise NotFound(f"global parameter '{name}' not found")
+        self.storage.remove("global_parameter", "", name)
+
+    def _store_rights(self, rights: Rights) -> None:
+        if not rights.granted and not rights.topics:
+            self.storage.remove("permission", rights.vhost_name, rights.user_name)
+            return
+        facts = {
+            "granted": rights.granted,
+            "patterns": [rights.pattern(permission) for permission in PERMISSIONS],
+            "topics": rights.topics,
+        }
+        self.storage.put("permission", rights.vhost_name, rights.user_name, facts)
+
     def _rights_changed(self, user_name: str, vhost_name: str) -> None:
+        self._store_rights(self.users[user_name].rights_in(vhost_name))
         self.changed()
         for presence in list(self.users[user_name].present):
             if presence.vhost.name == vhost_name:
@@ -178,6 +217,10 @@ def default_broker(settings: Settings | None = None) -> Broker:
     """A broker as it is on first start: vhost `/` and guest, who may log in from this machine and do everything."""
     broker = Broker(settings)
     broker.add_vhost("/")
+    add_guest(broker)
+    return broker
+
+
+def add_guest(broker: Broker) -> None:
     broker.add_user("guest", "guest", ("administrator",), loopback_only=True)
     broker.set_permissions("guest", "/", ".*", ".*", ".*")
-    return broker

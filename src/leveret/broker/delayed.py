@@ -51,8 +51,9 @@ class Release(Burial):
 class DelayedExchange(Exchange):
     """To its hidden queue what is to wait, the rest where the inner exchange says."""
 
-    __slots__ = ("_inner", "_waiting")
+    __slots__ = ("_inner", "_vhost", "_waiting")
 
+    _vhost: "VirtualHost"
     _waiting: Queue
 
     def __init__(self, name: str, title: str, kind: str, arguments: Table) -> None:
@@ -70,7 +71,8 @@ class DelayedExchange(Exchange):
 
     def open(self, vhost: "VirtualHost") -> None:
         self._inner.open(vhost)
-        self._waiting = vhost.make_hidden_queue(self.name, f"messages delayed by {self.title}")
+        self._vhost = vhost
+        self._waiting = vhost.make_hidden_queue(self.name, f"messages delayed by {self.title}", self.durable)
         self._waiting.burial = Release(vhost, self._waiting, self)
         traits = Traits()
         traits.stay_of = delay_of
@@ -79,8 +81,7 @@ class DelayedExchange(Exchange):
 
     def close(self) -> None:
         self._inner.close()
-        self._waiting.delete()
-        self._waiting.dead.clear()
+        self._vhost.remove_hidden_queue(self._waiting)
 
     def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         return [self._waiting] if delay_in(properties) > 0 else self._inner.match(routing_key, properties)

@@ -50,8 +50,8 @@ class Entry:
     `seq` orders the queue and `next` is the place behind it; `waiting` says that it is ready. `expires_at` is when it must
     be gone (ms; 0 for never), `delivery_count` how often it was given back. While it is unacknowledged, `queue` is where
     it belongs, `consumer` who has it (None: it was taken by basic.get) and `tag` its delivery tag; while it is ready, it
-    knows of nobody. `location` is where storage has it, 0 if it has not. So what waits in queues forms no cycles, and compiled it is no matter for the garbage collector,
-    which would stop the loop to look at millions.
+    knows of nobody. `location` is where storage has it, 0 if it has not. So what waits in queues forms no cycles, and
+    compiled it is no matter for the garbage collector, which would stop the loop to look at millions.
     """
 
     __slots__ = (

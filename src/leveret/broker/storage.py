@@ -38,6 +38,12 @@ class Storage:
     def adopt(self, queue: Any, vhost: str, kind: str, value: dict[str, Any]) -> None:
         """A durable queue was made: give it its ledger."""
 
+    def abandon(self, queue: Any, vhost: str, kind: str) -> None:
+        """A durable queue is gone."""
+
+    def flush(self) -> None:
+        """A turn is over: what was said may be written."""
+
     def begin_group(self) -> int:
         """A number for what is to count as a whole."""
         return 0

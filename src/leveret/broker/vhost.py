@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.broker.access import Presence, check_limits, reached
 from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
-from leveret.broker.binding import Binding
+from leveret.broker.binding import Binding, frozen
 from leveret.broker.dead_letter import Burial
 from leveret.broker.delayed import DelayedExchange
 from leveret.broker.equivalence import check_same, check_same_argument
@@ -190,9 +190,13 @@ class VirtualHost:
             exchange.durable = durable
             exchange.auto_delete = auto_delete
             exchange.internal = internal
+            exchange.open(self)
             self.exchanges[name] = exchange
             self.follow(exchange)
             self._broker.changed()
+            if durable:
+                facts = {"type": kind, "auto_delete": auto_delete, "internal": internal, "arguments": arguments}
+                self._broker.storage.put("exchange", self.name, name, facts)
             return exchange
         check_same("type", exchange.title, kind, exchange.kind)
         check_same("durable", exchange.title, durable, exchange.durable)
@@ -209,9 +213,7 @@ class VirtualHost:
             rights.check_exchange("read", name)
             rights.check_exchange("write", str(arguments["alternate-exchange"]))
         EXCHANGE_TYPES[kind].check_arguments(arguments)
-        exchange = EXCHANGE_TYPES[kind](name, title, kind, arguments)
-        exchange.open(self)
-        return exchange
+        return EXCHANGE_TYPES[kind](name, title, kind, arguments)
 
     def find_exchange(self, name: str) -> Exchange:
         """Declare passively: the exchange must be there and not be the default one."""
@@ -241,8 +243,14 @@ class VirtualHost:
         for binding in list(exchange.bindings.values()):
             exchange.unbind(binding)
             del inbound(binding.destination)[binding.key]
+            self._forget_binding(binding)
+        self._forget_exchange(exchange)
         self._remove_bindings(list(exchange.inbound.values()))
         self._broker.changed()
+
+    def _forget_exchange(self, exchange: Exchange) -> None:
+        if exchange.durable:
+            self._broker.storage.remove("exchange", self.name, exchange.name)
 
     # Queues
 
@@ -317,13 +325,30 @@ class VirtualHost:
         self.follow(queue)
         self.queues[name] = queue
         self._broker.changed()
+        if durable:
+            facts = {"auto_delete": auto_delete, "arguments": arguments}
+            self._broker.storage.adopt(queue, self.name, "queue", facts)
         return queue
 
-    def make_hidden_queue(self, name: str, title: str) -> Queue:
+    def restore_queue(self, name: str, auto_delete: bool, arguments: Table) -> None:
+        """Make a durable queue that storage has kept."""
+        self._make_queue(name, True, auto_delete, None, arguments)
+
+    def make_hidden_queue(self, name: str, title: str, durable: bool = False) -> Queue:
         """A queue for an exchange that keeps messages; no client can reach it."""
         queue = Queue(name, title, self._broker.work, {}, self._broker.timers)
         queue.hidden = True
+        queue.durable = durable
+        if durable:
+            self._broker.storage.adopt(queue, self.name, "hidden", {})
         return queue
+
+    def remove_hidden_queue(self, queue: Queue) -> None:
+        """Remove such a queue with its messages."""
+        if queue.durable:
+            self._broker.storage.abandon(queue, self.name, "hidden")
+        queue.delete()
+        queue.dead.clear()
 
     def delete_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue and return how many messages were ready; one that is not there is fine."""
@@ -352,6 +377,8 @@ class VirtualHost:
     def remove_queue(self, queue: Queue) -> int:
         """Remove a queue with its bindings and messages."""
         del self.queues[queue.name]
+        if queue.durable:
+            self._broker.storage.abandon(queue, self.name, "queue")
         self._remove_bindings(list(queue.bindings.values()))  # type: ignore[arg-type]
         self._broker.changed()
         return queue.delete()
@@ -368,6 +395,8 @@ class VirtualHost:
         exchange.bind(binding)
         inbound(destination)[binding.key] = binding
         self._broker.changed()
+        if exchange.durable and destination.durable:
+            self._broker.storage.put("binding", self.name, name_of(binding), {"arguments": arguments})
 
     def unbind(self, source: str, destination: "Destination", routing_key: str, arguments: Table, owner: object) -> None:
         """Unbind for connection `owner`; what is not there is fine."""
@@ -390,11 +419,17 @@ class VirtualHost:
             source = binding.source
             source.unbind(binding)
             del inbound(binding.destination)[binding.key]
+            self._forget_binding(binding)
             if source.auto_delete and not source.bindings and not source.deleted:
                 source.deleted = True
                 source.close()
                 del self.exchanges[source.name]
+                self._forget_exchange(source)
                 pending.extend(source.inbound.values())
+
+    def _forget_binding(self, binding: Binding) -> None:
+        if binding.source.durable and binding.destination.durable:
+            self._broker.storage.remove("binding", self.name, name_of(binding))
 
     # Policies, limits and tracing
 
@@ -403,10 +438,13 @@ class VirtualHost:
     ) -> None:
         """Set a policy; what it matches follows it from now on."""
         self.policies.set(Policy(name, pattern, definition, priority, apply_to))
+        facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
+        self._broker.storage.put("policy", self.name, name, facts)
         self._reapply()
 
     def clear_policy(self, name: str) -> None:
         self.policies.clear(name)
+        self._broker.storage.remove("policy", self.name, name)
         self._reapply()
 
     def set_operator_policy(
@@ -414,10 +452,13 @@ class VirtualHost:
     ) -> None:
         """Set an operator's policy, which a user's policy and arguments cannot exceed."""
         self.operator_policies.set(Policy(name, pattern, definition, priority, apply_to))
+        facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
+        self._broker.storage.put("operator_policy", self.name, name, facts)
         self._reapply()
 
     def clear_operator_policy(self, name: str) -> None:
         self.operator_policies.clear(name)
+        self._broker.storage.remove("operator_policy", self.name, name)
         self._reapply()
 
     def _reapply(self) -> None:
@@ -448,11 +489,29 @@ class VirtualHost:
         if kind not in (None, "classic", "quorum"):
             raise PreconditionFailed(f"unsupported queue type '{kind}'")
         self.default_queue_type = kind
+        self.store()
 
     def set_limits(self, limits: dict[str, int]) -> None:
         """Bound the connections and queues; what is there already stays."""
         check_limits(limits, LIMITS)
         self.limits = dict(limits)
+        self.store()
+
+    def describe(self, description: str, tags: tuple[str, ...]) -> None:
+        self.description = description
+        self.tags = tags
+        self.store()
+
+    def store(self) -> None:
+        """Have what is known of the vhost itself kept."""
+        facts = {
+            "description": self.description,
+            "tags": self.tags,
+            "default_queue_type": self.default_queue_type,
+            "limits": self.limits,
+            "tracing": self.tracing,
+        }
+        self._broker.storage.put("vhost", self.name, "", facts)
 
     def set_parameter(self, component: str, name: str, value: Any) -> None:
         """Set a runtime parameter."""
@@ -461,16 +520,20 @@ class VirtualHost:
         elif component not in COMPONENTS:
             raise PreconditionFailed(f"component {component} not found")
         self.parameters[component, name] = value
+        self._broker.storage.put("parameter", self.name, f"{component}\0{name}", {"value": value})
 
     def clear_parameter(self, component: str, name: str) -> None:
         if self.parameters.pop((component, name), None) is None:
             raise NotFound(f"parameter '{name}' of component '{component}' not found")
+        self._broker.storage.remove("parameter", self.name, f"{component}\0{name}")
         if component == "vhost-limits":
             self.limits = {}
+            self.store()
 
     def set_tracing(self, tracing: bool) -> None:
         """Copy every message published or delivered to amq.rabbitmq.trace, or stop that."""
         self.tracing = tracing
+        self.store()
         self._broker.changed()
         for presence in self.present:
             presence.recheck()
@@ -500,6 +563,13 @@ def inbound(destination: "Destination") -> dict[object, object]:
     if isinstance(destination, Queue):
         return destination.bindings
     return destination.inbound  # type: ignore[return-value]
+
+
+def name_of(binding: Binding) -> str:
+    """A binding's own name: source, kind and name of the destination, routing key and arguments."""
+    kind = "queue" if isinstance(binding.destination, Queue) else "exchange"
+    parts = (binding.source.name, kind, binding.destination.name, binding.routing_key, repr(frozen(binding.arguments)))
+    return "\0".join(parts)
 
 
 def check_access(queue: Queue, owner: object) -> None:

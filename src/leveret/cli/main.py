@@ -17,6 +17,8 @@ from leveret import __version__
 from leveret.server.config import BadSetting, Config, load
 from leveret.server.definitions import BadDefinition
 from leveret.server.node import Node
+from leveret.store.definitions import NewerFormat
+from leveret.store.opening import InUse
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,6 +44,8 @@ def main(config: str | None, **flags: Any) -> None:
     raise_file_limit()
     try:
         event_loop()(serve(settings))
+    except (InUse, NewerFormat) as error:
+        fail(str(error), 1)
     except BadDefinition as error:
         fail(f"bad setting in {error}", 2)
     except OSError as error:
@@ -64,10 +68,13 @@ async def serve(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     node = Node(config)
+    node.on_failed = stop.set
     await node.start()
     click.echo("ready " + " ".join(f"{name}={url_host(host)}:{port}" for name, (host, port) in node.listeners.items()))
     await stop.wait()
     await node.stop()
+    if node.failed is not None:
+        fail(f"storage failed: {node.failed}", 1)
 
 
 def url_host(host: str) -> str:

@@ -11,7 +11,7 @@ from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import check_reply_consumer, close_reply_to, open_reply_to
 from leveret.protocol.settlement import Requeue
 from leveret.protocol.subscriber import Subscriber
-from leveret.protocol.topology import reply
+from leveret.protocol.topology import reply, when_stored
 from leveret.protocol.trace import trace_delivery
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.wire.spec import (
@@ -189,7 +189,7 @@ def on_tx_commit(channel: "Channel", m: TxCommit) -> None:
 
     def done() -> None:
         channel.after_settling()
-        reply(channel, False, TxCommitOk())
+        when_stored(channel, TxCommitOk())
 
     channel.session.do(Commit(transaction, channel.session.now, channel.return_message, done))
 

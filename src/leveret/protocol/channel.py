@@ -53,6 +53,7 @@ from leveret.wire.content import (
     FLAG_REPLY_TO,
     FLAG_USER_ID,
     HEADER_MIN_SIZE,
+    PERSISTENT,
     check_properties,
     frame_content,
     properties_of,
@@ -352,6 +353,8 @@ class Channel:
             return
         if self.confirms is not None:
             self._count_confirm()
+            if flags & PERSISTENT:
+                self.confirms.persistent = True
         if not queues:
             if route.mandatory:
                 self.return_message(message)
@@ -596,7 +599,7 @@ class Channel:
     def close(self) -> None:
         """Close as the client asked: give everything back, then say so."""
         if self.confirms is not None:
-            self.confirms.tell(self.output)
+            self.confirms.tell(self.output, self.broker.storage)
         self.state = CHANNEL_CLOSING
         self.session.do(Requeue(self.release(), self._closed))
 
@@ -608,7 +611,7 @@ class Channel:
     def fail(self, error: AMQPError, index: int) -> None:
         """Close for an error in the method `index`."""
         if self.confirms is not None:
-            self.confirms.tell(self.output)
+            self.confirms.tell(self.output, self.broker.storage)
         self.state = CHANNEL_CLOSING
         close = ChannelClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
         self.output.write_method(self.number, close)

@@ -28,6 +28,7 @@ from leveret.errors import (
     PreconditionFailed,
     UnexpectedFrame,
 )
+from leveret.protocol.awaiting import Await
 from leveret.protocol.channel import Channel
 from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
@@ -158,9 +159,24 @@ class Connection:
             self.session.confirming = []
             for channel in confirming:
                 if channel.confirms is not None:
-                    channel.confirms.tell(self.output)
+                    channel.confirms.tell(self.output, self.broker.storage)
+                    if channel.confirms.told != channel.confirms.published:
+                        self.session.confirming.append(channel)
         self._sent_at = now
         return self.output.take()
+
+    def lose_confirms(self) -> None:
+        """Storage has failed: refuse what waits for it."""
+        for channel in self.session.confirming:
+            if channel.confirms is not None:
+                channel.confirms.lose(self.output)
+        self.session.confirming = []
+        self.output.wake()
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether it goes on only when storage has synced."""
+        return isinstance(self.session.pending, Await)
 
     def drained(self, now: int) -> None:
         """The client has read: its consumers may have more."""

@@ -6,6 +6,7 @@ Each handler checks, calls the vhost, and answers unless the client asked for no
 from typing import TYPE_CHECKING
 
 from leveret.broker.vhost import check_not_default, stripped
+from leveret.protocol.awaiting import Await
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import declare_reply_to
 from leveret.wire.spec import (
@@ -41,6 +42,22 @@ def reply(channel: "Channel", no_wait: bool, method: Method) -> None:
         channel.output.write_method(channel.number, method)
 
 
+def when_stored(channel: "Channel", method: Method) -> None:
+    """Answer when all that was said up to now is on disk."""
+
+    def answer() -> None:
+        channel.output.write_method(channel.number, method)
+        channel.output.wake()
+
+    channel.session.do(Await(channel.broker.storage, answer))
+
+
+def reply_stored(channel: "Channel", no_wait: bool, method: Method) -> None:
+    """Answer a definition: when it is on disk, if it is a durable one."""
+    if not no_wait:
+        when_stored(channel, method)
+
+
 def on_access_request(channel: "Channel", m: AccessRequest) -> None:
     reply(channel, False, AccessRequestOk(ticket=1))
 
@@ -59,19 +76,19 @@ def on_exchange_declare(channel: "Channel", m: ExchangeDeclare) -> None:
             arguments=m.arguments,
             rights=rights,
         )
-    reply(channel, m.no_wait, ExchangeDeclareOk())
+    reply_stored(channel, m.no_wait, ExchangeDeclareOk())
 
 
 def on_exchange_delete(channel: "Channel", m: ExchangeDelete) -> None:
     channel.vhost.delete_exchange(m.exchange, m.if_unused, channel.session.rights)
-    reply(channel, m.no_wait, ExchangeDeleteOk())
+    reply_stored(channel, m.no_wait, ExchangeDeleteOk())
 
 
 def on_exchange_bind(channel: "Channel", m: ExchangeBind) -> None:
     source, destination = _exchanges(channel, m)
     channel.vhost.exchange(source)
     channel.vhost.bind(source, channel.vhost.exchange(destination), m.routing_key, m.arguments)
-    reply(channel, m.no_wait, ExchangeBindOk())
+    reply_stored(channel, m.no_wait, ExchangeBindOk())
 
 
 def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
@@ -79,7 +96,7 @@ def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
     exchange = channel.vhost.exchanges.get(destination)
     if exchange is not None:
         channel.vhost.unbind(source, exchange, m.routing_key, m.arguments, channel.session)
-    reply(channel, m.no_wait, ExchangeUnbindOk())
+    reply_stored(channel, m.no_wait, ExchangeUnbindOk())
 
 
 def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
@@ -106,7 +123,7 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
         if m.exclusive and len(channel.vhost.queues) > count:
             session.own(queue)
     channel.last_queue_name = queue.name
-    reply(channel, m.no_wait, QueueDeclareOk(queue.name, queue.ready_count, queue.consumer_count))
+    reply_stored(channel, m.no_wait, QueueDeclareOk(queue.name, queue.ready_count, queue.consumer_count))
 
 
 def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
@@ -133,7 +150,7 @@ def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
     channel.vhost.exchange(source)
     queue = channel.vhost.queue(name, channel.session)
     channel.vhost.bind(source, queue, key, m.arguments)
-    reply(channel, m.no_wait, QueueBindOk())
+    reply_stored(channel, m.no_wait, QueueBindOk())
 
 
 def on_queue_unbind(channel: "Channel", m: QueueUnbind) -> None:
@@ -143,7 +160,7 @@ def on_queue_unbind(channel: "Channel", m: QueueUnbind) -> None:
     queue = channel.vhost.queues.get(name)
     if queue is not None:
         channel.vhost.unbind(source, queue, key, m.arguments, channel.session)
-    reply(channel, False, QueueUnbindOk())
+    reply_stored(channel, False, QueueUnbindOk())
 
 
 def _queue_and_key(channel: "Channel", m: QueueBind | QueueUnbind) -> tuple[str, str]:

@@ -52,7 +52,7 @@ class Transaction:
 class Commit(Task):
     """Carries out a transaction in pieces; `done` is called when all of it is."""
 
-    __slots__ = ("_at", "_done", "_now", "_partial", "_returned", "_settlements", "_transaction")
+    __slots__ = ("_at", "_done", "_group", "_now", "_partial", "_returned", "_settlements", "_transaction")
 
     def __init__(
         self, transaction: Transaction, now: int, returned: Callable[[Message], None], done: Callable[[], None]
@@ -62,12 +62,31 @@ class Commit(Task):
         self._returned = returned
         self._done = done
         self._partial = False
+        self._group = 0
         self._at = 0
         self._settlements: list[Task] = [
             settlement(how, entries, nothing) for how, entries in reversed(transaction.settlements)
         ]
 
     def run(self, work: Work) -> bool:
+        # On disk all of it counts, or nothing.
+        work.store()
+        self._group = self._group or work.storage.begin_group()
+        work.storage.enter(self._group)
+        try:
+            complete = self._go_on(work)
+            work.store()
+        finally:
+            work.storage.enter(0)
+        if not complete:
+            return False
+        work.storage.commit(self._group)
+        if self._partial:
+            raise PreconditionFailed("partial tx completion")
+        self._done()
+        return True
+
+    def _go_on(self, work: Work) -> bool:
         publishes = self._transaction.publishes
         while self._at < len(publishes) and work.left > 0:
             self._publish(*publishes[self._at])
@@ -75,12 +94,7 @@ class Commit(Task):
         while self._settlements and work.left > 0:
             if self._settlements[-1].run(work):
                 self._settlements.pop()
-        if self._at < len(publishes) or self._settlements:
-            return False
-        if self._partial:
-            raise PreconditionFailed("partial tx completion")
-        self._done()
-        return True
+        return self._at == len(publishes) and not self._settlements
 
     def _publish(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
         live = [queue for queue in queues if not queue.deleted]

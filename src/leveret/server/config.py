@@ -23,6 +23,9 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     port: Port = 5672
     management_port: Port = 15672
     data_dir: str = "leveret-data"
+    storage: Literal["disk", "memory"] = "disk"
+    sync: Literal["always", "os"] = "always"
+    segment_size: Annotated[int, msgspec.Meta(ge=1 << 16, le=1 << 30)] = 64 << 20
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     channel_max: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 2047
     frame_max: Annotated[int, msgspec.Meta(ge=4096, le=16 << 20)] = 131_072

@@ -102,7 +102,8 @@ def apply(broker: Broker, definitions: Definitions) -> None:
                 make(broker, definition)
             except AMQPError as error:
                 raise BadDefinition(f"{kind}, number {number} ({_name(definition)}): {error}") from None
-    broker.parameters.update(definitions.global_parameters)
+    for name, value in definitions.global_parameters.items():
+        broker.set_parameter(name, value)
 
 
 def _name(definition: Any) -> str:
@@ -111,8 +112,7 @@ def _name(definition: Any) -> str:
 
 def _make_vhost(broker: Broker, d: VhostDefinition) -> None:
     vhost = broker.add_vhost(d.name)
-    vhost.description = d.description
-    vhost.tags = tuple(d.tags)
+    vhost.describe(d.description, tuple(d.tags))
     vhost.set_default_queue_type(d.default_queue_type)
     vhost.set_limits(d.limits)
     vhost.set_tracing(d.tracing)

@@ -3,15 +3,19 @@
 import asyncio
 import gc
 import logging
+from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
-from leveret.broker.broker import Broker, default_broker
+from leveret.broker.broker import Broker, add_guest
+from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.definitions import apply
 from leveret.server.inbox import Inbox
 from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
 from leveret.server.transport import Transport
+from leveret.store.opening import Opened
 
 BACKLOG = 1024
 STOP_S = 5.0
@@ -25,9 +29,12 @@ class Node:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self.broker = configured_broker(config)
+        self._opened = None if config.storage == "memory" else open_store(config)
+        self.broker = configured_broker(config, self._opened)
+        self.failed: BaseException | None = None
         self.transports: set[Transport] = set()
         self._servers: list[asyncio.Server] = []
+        self.on_failed: Callable[[], None] | None = None
         self._heap: Heap | None = None
         self._outbox: Outbox | None = None
 
@@ -38,6 +45,12 @@ class Node:
         inbox = Inbox(self._config.frame_max)
         self._heap = Heap(loop)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap)
+        if self._opened is not None:
+            if self._config.sync == "os":
+                log.warning('sync = "os": confirmed messages may be lost in a power cut')
+            sync = self._config.sync == "always"
+            self._opened.start(loop.call_soon_threadsafe, outbox.on_synced, self._on_storage_failed, sync)
+            outbox.schedule()
         server = await loop.create_server(
             lambda: Transport(self.broker, inbox, outbox, self.transports, loop),
             self._config.host,
@@ -52,6 +65,15 @@ class Node:
         """Protocol, host and port of what listens."""
         names = [cast("tuple[str, int]", s.getsockname()[:2]) for server in self._servers for s in server.sockets]
         return {"amqp": names[0]} if names else {}
+
+    def _on_storage_failed(self, error: BaseException) -> None:
+        """Promise nothing more: refuse what waits for it, and have the broker stopped."""
+        log.critical("storage failed, the broker stops: %s", error)
+        self.failed = error
+        for transport in list(self.transports):
+            transport.lose_confirms()
+        if self.on_failed is not None:
+            self.on_failed()
 
     async def stop(self) -> None:
         """Close every connection with 320 and end when they are gone, or after a few seconds."""
@@ -69,16 +91,25 @@ class Node:
             self._heap.close()
         if self._outbox is not None:
             self._outbox.close()
+        if self._opened is not None:
+            self.broker.work.begin()
+            while not self.broker.work.drain():
+                self.broker.work.begin()
+            self._opened.close()
         log.info("stopped")
 
 
-def configured_broker(config: Config) -> Broker:
-    """A broker with what the settings define; guest is there only if they name no users."""
-    if config.users:
-        broker = Broker(config.settings())
+def open_store(config: Config) -> Opened:
+    return Opened(Path(config.data_dir), config.settings(), now_ms(), config.segment_size)
+
+
+def configured_broker(config: Config, opened: Opened | None) -> Broker:
+    """A broker with what was stored and what the settings define; guest is made on first start if they name no users."""
+    broker = Broker(config.settings()) if opened is None else opened.broker
+    if opened is None or opened.fresh:
         broker.add_vhost("/")
-    else:
-        broker = default_broker(config.settings())
+        if not config.users:
+            add_guest(broker)
     apply(broker, config)
     return broker
 

@@ -32,6 +32,7 @@ class Outbox:
         self._scheduled = False
         self._armed_at = NEVER
         self._alarm: asyncio.TimerHandle | None = None
+        self._unsynced: list[Transport] = []
 
     def wake(self, transport: "Transport") -> None:
         """This connection has something to send."""
@@ -41,6 +42,17 @@ class Outbox:
     def again(self, transport: "Transport") -> None:
         """This connection's pass was interrupted."""
         self._busy.append(transport)
+        self.schedule()
+
+    def when_synced(self, transport: "Transport") -> None:
+        """This connection has something to say, or to go on with, when storage has synced."""
+        self._unsynced.append(transport)
+
+    def on_synced(self) -> None:
+        """Storage has synced."""
+        unsynced, self._unsynced = self._unsynced, []
+        for transport in unsynced:
+            transport.on_synced()
         self.schedule()
 
     def hold(self, transport: "Transport") -> None:
@@ -70,6 +82,7 @@ class Outbox:
         if self._broker.work:
             self._drain()
         self.arm()
+        self._broker.storage.flush()
         woken, self._woken = self._woken, []
         for transport in woken:
             transport.flush()

@@ -142,6 +142,16 @@ class Transport(asyncio.BufferedProtocol):
         self._resume(BUSY)
         self._after(connection)
 
+    def on_synced(self) -> None:
+        """Storage has synced: tell what was confirmed, and go on with what waited for it."""
+        connection = self.connection
+        if connection is None:
+            return
+        if connection.session.confirming:
+            connection.output.wake()
+        if connection.awaiting:
+            self._outbox.again(self)
+
     def flush(self) -> None:
         """Write everything gathered."""
         connection = self.connection
@@ -150,6 +160,8 @@ class Transport(asyncio.BufferedProtocol):
         output = connection.output
         was_full = output.full()
         pieces = connection.take_output(now_ms())
+        if connection.session.confirming:
+            self._outbox.when_synced(self)
         if len(pieces) == 1:
             self._socket.write(pieces[0])
         elif pieces:
@@ -176,6 +188,11 @@ class Transport(asyncio.BufferedProtocol):
             self.connection.shut(reason, now_ms())
             self._after(self.connection)
 
+    def lose_confirms(self) -> None:
+        """Storage has failed: refuse what waits for it."""
+        if self.connection is not None:
+            self.connection.lose_confirms()
+
     def abort(self) -> None:
         """End the socket now."""
         self._socket.abort()
@@ -186,10 +203,14 @@ class Transport(asyncio.BufferedProtocol):
     def _after(self, connection: Connection) -> None:
         if connection.busy:
             self._pause(BUSY)
-            self._outbox.again(self)
+            if connection.awaiting:
+                self._outbox.when_synced(self)
+            else:
+                self._outbox.again(self)
         if self._broker.work.flooded is not None:
             self._wait_for_readers(self._broker.work.flooded)
-        if self._broker.work:
+        storage = self._broker.storage
+        if self._broker.work or storage.position() > storage.synced:
             self._outbox.schedule()
         self._outbox.arm()
         if connection.ended:

@@ -1,11 +1,11 @@
 """Definitions on disk: vhosts, users, rights, policies, exchanges, queues and bindings as rows of one SQLite table.
 
-  definition(kind, vhost, name, value)     value is JSON; AMQP tables in it are base64 of their wire form
-  fact(name, value)                        format, clean
+definition(kind, vhost, name, value)     value is JSON; AMQP tables in it are base64 of their wire form
+fact(name, value)                        format, clean
 
-  (1) Changes are gathered on the loop and carried out in the committer's thread, a transaction for each batch, before
-      the journal's part of it: a queue's row is on disk before any record names its id.
-  (2) `fact.format` is 1; a higher one is refused.
+(1) Changes are gathered on the loop and carried out in the committer's thread, a transaction for each batch, before
+    the journal's part of it: a queue's row is on disk before any record names its id.
+(2) `fact.format` is 1; a higher one is refused.
 """
 
 import base64

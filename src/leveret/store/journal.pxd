@@ -37,3 +37,4 @@ cdef class Journal:
     cpdef append(self, Message message, list placed)
     @cython.locals(segment=Segment)
     cpdef release(self, long long location)
+    cpdef note_requeue(self)

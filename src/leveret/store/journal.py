@@ -21,6 +21,8 @@ from leveret.store.records import (
     PURGE,
     REQUEUE,
     SETTLE,
+    Place,
+    copy_message,
     write_message,
     write_numbers,
     write_place,
@@ -77,7 +79,13 @@ class Ledger:
     def requeue(self, entry: Entry) -> None:
         """A stored message was given back."""
         self.counts[entry.seq] = entry.delivery_count
-        write_numbers(self._journal.out, REQUEUE, 0, self.queue_id, entry.seq, entry.delivery_count)
+        self.repeat(entry.seq)
+
+    def repeat(self, seq: int) -> None:
+        """Say how often a message was given back; nothing if it is gone."""
+        if seq in self.counts:
+            write_numbers(self._journal.out, REQUEUE, 0, self.queue_id, seq, self.counts[seq])
+            self._journal.note_requeue()
 
     def purge(self, last: int) -> None:
         """Everything up to this seq is gone."""
@@ -148,7 +156,7 @@ class Journal:
         for number in range(count):
             queue: Queue = placed[2 * number]  # type: ignore[assignment]
             entry: Entry = placed[2 * number + 1]  # type: ignore[assignment]
-            ledger: Ledger = queue.ledger  # type: ignore[assignment]
+            ledger: Ledger = queue.ledger
             write_place(out, at, ledger.queue_id, entry.seq, entry.expires_at, entry.delivery_count)
             entry.location = segment.number << 32 | segment.size + at
             at += PLACE_SIZE
@@ -157,16 +165,37 @@ class Journal:
 
     def release(self, location: int) -> None:
         """The place at this location is dead."""
-        segment = self.segments.get(location >> 32)
-        if segment is None:
+        if self._moved and location in self._moved:
             location = self._moved.pop(location)
-            segment = self.segments[location >> 32]
-            segment.origins.pop(location & OFFSET_MASK, None)
-        segment.settle(location & OFFSET_MASK)
+            self.segments[location >> 32].origins.pop(location & OFFSET_MASK, None)
+        segment = self.segments.get(location >> 32)
+        # Of a queue that is gone nothing was moved, and the segment may be gone too.
+        if segment is not None:
+            segment.settle(location & OFFSET_MASK)
+
+    def move(self, old: Segment, payload: bytes, at: int, count: int, live: "list[tuple[int, Place]]") -> None:
+        """Write the live places of a message again, with it; the entries keep the locations they know."""
+        segment = self.current
+        assert segment is not None
+        place_at = len(self.out) + PLACES_AT
+        copy_message(self.out, payload, at, count, len(live))
+        for offset, place in live:
+            write_place(self.out, place_at, place.queue, place.seq, place.expires_at, place.delivery_count)
+            origin = old.origins.pop(offset, old.number << 32 | offset)
+            old.settle(offset)
+            segment.origins[segment.size + place_at] = origin
+            self._moved[origin] = segment.number << 32 | segment.size + place_at
+            place_at += PLACE_SIZE
+        segment.live_count += len(live)
+        segment.total_count += len(live)
 
     def commit(self, group: int) -> None:
         """The records of a transaction count from now on."""
         write_numbers(self.out, COMMIT, group, 0, 0, 0)
+
+    def note_requeue(self) -> None:
+        assert self.current is not None
+        self.current.requeues = True
 
     # The committer's side
 
@@ -185,6 +214,12 @@ class Journal:
         if segment.size >= self.segment_size:
             self._start_segment(segment.number + 1)
         return taken
+
+    def remove_file(self, segment: Segment) -> None:
+        """Remove a segment's file; runs in the committer's thread."""
+        segment.file.close()
+        self._disk.remove(segment.name)
+        self._disk.sync_folder()
 
     def committed(self, batch: "Batch") -> None:
         """A batch is on disk."""

@@ -84,6 +84,19 @@ def write_message(out: bytearray, message: Message, count: int, group: int) -> i
     return length
 
 
+def copy_message(out: bytearray, data: bytes, at: int, count: int, new_count: int) -> None:
+    """Append a copy of the record at `at` with room for other places, and in no group."""
+    fields = _MESSAGE.unpack_from(data, at)
+    start = at + PLACES_AT + count * PLACE_SIZE
+    rest = data[start : start + fields[10] + content_size(fields[5], fields[7], fields[6])]
+    size = PLACES_AT + new_count * PLACE_SIZE + len(rest)
+    length = size + 7 & ~7
+    out += _MESSAGE.pack(length, MESSAGE, new_count, 0, *fields[4:])
+    out += bytes(new_count * PLACE_SIZE)
+    out += rest
+    out += bytes(length - size)
+
+
 def write_place(out: bytearray, at: int, queue: int, seq: int, expires_at: int, delivery_count: int) -> None:
     """Fill in the place at `at` of the buffer."""
     _PLACE.pack_into(out, at, queue, delivery_count, seq, expires_at)

@@ -102,6 +102,7 @@ class Recovery:
             if segment is None:
                 continue
             self._journal.segments[number] = segment
+            segment.requeues = True
             for batch in self._batches(segment):
                 batch_number = max(batch_number, batch.number)
                 self._gather(batch.payload)

@@ -9,6 +9,7 @@ cdef class Segment:
     cdef public str name
     cdef public long long number
     cdef public dict origins
+    cdef public bint requeues
     cdef public long long size
     cdef public Py_ssize_t total_count
     cdef public long long written

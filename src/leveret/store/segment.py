@@ -30,7 +30,7 @@ class Segment:
     were moved here, by offset, and the locations by which their entries know them.
     """
 
-    __slots__ = ("_dead", "file", "live_count", "name", "number", "origins", "size", "total_count", "written")
+    __slots__ = ("_dead", "file", "live_count", "name", "number", "origins", "requeues", "size", "total_count", "written")
 
     def __init__(self, number: int, name: str, file: File, size: int) -> None:
         self.number = number
@@ -40,6 +40,8 @@ class Segment:
         self.written = size
         self.live_count = 0
         self.total_count = 0
+        # Whether it has records of messages that were given back.
+        self.requeues = False
         self.origins: dict[int, int] = {}
         self._dead = bytearray()
 

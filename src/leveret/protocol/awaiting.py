@@ -1,0 +1,23 @@
+"""An answer that waits until storage has what it promises; the connection's later frames wait with it."""
+
+from collections.abc import Callable
+
+from leveret.broker.storage import Storage
+from leveret.broker.work import Task, Work
+
+
+class Await(Task):
+    """Done when storage has synced all that was said up to now."""
+
+    __slots__ = ("_done", "_position", "_storage")
+
+    def __init__(self, storage: Storage, done: Callable[[], None]) -> None:
+        self._storage = storage
+        self._position = storage.position()
+        self._done = done
+
+    def run(self, work: Work) -> bool:
+        if self._storage.synced < self._position:
+            return False
+        self._done()
+        return True
