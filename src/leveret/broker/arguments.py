@@ -75,14 +75,19 @@ def traits_of(arguments: Table, policy: Table, operator_policy: Table) -> Traits
         value = arguments.get(argument, policy.get(key, operator_policy.get(key)))
         if isinstance(value, str):
             setattr(traits, field, value)
-    overflow = operator_policy.get("overflow", arguments.get("x-overflow", policy.get("overflow")))
-    if isinstance(overflow, str):
-        traits.overflow = overflow
+    traits.overflow = _overflow(arguments, {**policy, **operator_policy})
     priority = arguments.get("x-max-priority", 0)
     traits.max_priority = priority if isinstance(priority, int) else 0
     traits.single_active_consumer = arguments.get("x-single-active-consumer") is True
     traits.deduplicates = arguments.get("x-message-deduplication") is True
     return traits
+
+
+def _overflow(arguments: Table, policies: Table) -> str:
+    by_argument, by_policy = arguments.get("x-overflow"), policies.get("overflow")
+    # RabbitMQ: a classic queue's argument goes before its policies, a quorum queue's behind them.
+    first, second = (by_policy, by_argument) if queue_type(arguments) == "quorum" else (by_argument, by_policy)
+    return str(first or second or "drop-head")
 
 
 def _integer(value: Value, arguments: Table) -> str | None:
