@@ -165,6 +165,49 @@ def test_bad_definition_is_refused(vhost: VirtualHost, definition: Any, text: st
     assert vhost.policies.by_name == {}
 
 
+GOOD: dict[str, list[Any]] = {
+    # SPEC §7.6 policies, definition: every setting, with values it takes
+    "alternate-exchange": ["ae", ""],
+    "consumer-timeout": [0, 1000],
+    "dead-letter-exchange": ["dlx", ""],
+    "dead-letter-routing-key": ["k", ""],
+    "dead-letter-strategy": ["at-most-once", "at-least-once"],
+    "delivery-limit": [0, 5],
+    "expires": [1],
+    "initial-cluster-size": [3],
+    "max-in-memory-bytes": [0],
+    "max-in-memory-length": [0],
+    "max-length": [0, 1 << 40],
+    "max-length-bytes": [0],
+    "message-ttl": [0, 1000],
+    "overflow": ["drop-head", "reject-publish", "reject-publish-dlx"],
+    "queue-leader-locator": ["client-local", "balanced", "random", "least-leaders"],
+    "queue-master-locator": ["min-masters"],
+    "queue-mode": ["default", "lazy"],
+    "queue-version": [1, 2],
+    "ha-mode": ["all", "exactly", "nodes"],
+    "ha-params": [2, ["one@host"]],
+    "ha-sync-mode": ["manual", "automatic"],
+    "ha-sync-batch-size": [1],
+    "ha-promote-on-shutdown": ["when-synced", "always"],
+    "ha-promote-on-failure": ["when-synced", "always"],
+}
+
+
+def test_every_setting_is_tried_here() -> None:
+    assert set(GOOD) == set(SETTINGS)
+
+
+@pytest.mark.parametrize("setting", GOOD)
+def test_good_definition_is_taken(vhost: VirtualHost, setting: str) -> None:
+    for value in GOOD[setting]:
+        vhost.set_policy("p", "", {setting: value})
+        assert vhost.policies.by_name["p"].definition == {setting: value}
+        if setting in OPERATOR_SETTINGS:
+            vhost.set_operator_policy("o", "", {setting: value})
+            assert vhost.operator_policies.by_name["o"].definition == {setting: value}
+
+
 @pytest.mark.parametrize("setting", sorted(set(SETTINGS) - set(OPERATOR_SETTINGS)))
 def test_operator_may_set_only_what_bounds(vhost: VirtualHost, setting: str) -> None:
     """SPEC §7.6 operator policies"""
@@ -399,6 +442,19 @@ def test_ttl_of_zero_drops_what_waits(vhost: VirtualHost, queue: Queue, letter: 
     vhost.set_policy("p", "", {"message-ttl": 0})
     later(NOW)
     assert queue.ready_count == 0
+
+
+def test_endless_times_are_ten_years(vhost: VirtualHost, queue: Queue, letter: NewLetter, later: Later) -> None:
+    """SPEC §7.6 policies: numbers of any size, in both builds"""
+    fill(queue, letter, 1)
+    vhost.set_policy(
+        "p", "", {"message-ttl": 1 << 80, "expires": 1 << 80, "max-length": 1 << 80, "max-length-bytes": 1 << 80}
+    )
+    fill(queue, letter, 1)
+    later(NOW + 315_359_999_999)
+    assert ready(queue) == [1, 2]
+    later(NOW + 315_360_000_000)
+    assert queue.deleted
 
 
 def test_ttl_costs_nothing_by_how_many_wait(vhost: VirtualHost, queue: Queue, broker: Broker, message: NewMessage) -> None:

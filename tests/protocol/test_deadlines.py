@@ -153,23 +153,26 @@ def test_every_channel_that_is_late_is_closed(client: Client) -> None:
     assert client.say(QueueDeclare("q", passive=True, no_wait=True), channel=3) == []
 
 
-def test_many_messages_come_back_in_pieces(client: Client, broker: Broker) -> None:
+def test_many_messages_come_back_in_pieces(broker: Broker, connect: Connect) -> None:
     """SPEC §8.8 nobody is starved: the next late channel waits until the first has given everything back."""
     broker.settings.ack_timeout_ms = 1000
-    client = type(client)(broker).log_in().open(1, 2)
-    client.say(QueueDeclare("q"))
+    client = connect().open(2)
+    queue = broker.vhosts["/"].declare_queue("q")
     client.publish("q", *[b"x"] * 3000)
     client.say(BasicGet("q"), channel=2)
-    client.say(BasicConsume("q", "c"))
-    client.now = 1000
-    while client.now < 1250:
-        client.now += 250
-        client.connection.tick(client.now)
-    client.connection.tick(3000)
-    assert broker.vhosts["/"].queues["q"].unacked_count == 3000 - 1000
+    client.say(BasicConsume("q", "c", no_wait=True))
+    wait(client, 1249)
+    for now in (1250, 1500):
+        client.now = now
+        client.connection.tick(now)
+        assert client.connection.busy
+        assert queue.unacked_count == 2000
+    assert client.heard() == [timed_out(1, 1000)]
     client.finish()
-    wait(client, 5000)
-    assert broker.vhosts["/"].queues["q"].ready_count == 3000
+    assert queue.unacked_count == 1
+    wait(client, 1750)
+    assert client.heard(2) == [timed_out(2, 1000)]
+    assert queue.ready_count == 3000
 
 
 @pytest.mark.parametrize("timeout", [1, 10, 1000])

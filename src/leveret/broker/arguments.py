@@ -70,7 +70,9 @@ def traits_of(arguments: Table, policy: Table, operator_policy: Table) -> Traits
         sources = ((arguments, argument), (policy, key), (operator_policy, key))
         given = [table[name] for table, name in sources if name in table]
         if given:
-            setattr(traits, field, min(int(value) for value in given))  # type: ignore[arg-type]
+            smallest = min(int(value) for value in given)  # type: ignore[arg-type]
+            # A policy may say any number, and times must stay within 64 bits.
+            setattr(traits, field, min(smallest, EXPIRY_MAX_MS) if field.endswith("_ms") else smallest)
     for field, (argument, key) in FIRST.items():
         value = arguments.get(argument, policy.get(key, operator_policy.get(key)))
         if isinstance(value, str):
