@@ -176,6 +176,7 @@ def test_parameters_of_known_components_are_kept(broker: Broker) -> None:
     [(None, 10**6, False), (-1, 10**6, False), (0, 0, True), (1, 0, False), (1, 1, True), (1, 2, True)],
 )
 def test_reached(limit: int | None, count: int, is_reached: bool) -> None:
+    """SPEC §7.1 vhost limits, §7.2 user limits"""
     assert reached(limit, count) is is_reached
 
 

@@ -97,6 +97,7 @@ def test_bad_pattern_is_refused(text: str, reason: str, capfd: pytest.CaptureFix
 
 
 def test_longest_pattern_is_taken() -> None:
+    """SPEC §7.2 patterns"""
     assert Pattern("x" * PATTERN_MAX).matches("x" * PATTERN_MAX)
 
 
@@ -112,6 +113,7 @@ def test_no_pattern_takes_long(text: str) -> None:
 
 @pytest.mark.parametrize("name", [".*", "a|b", "{username}", "\\", "жук", "a\nb", "[x]", "^$", ""])
 def test_escaped_name_matches_only_itself(name: str) -> None:
+    """SPEC §7.2 topic permissions, the names in them"""
     pattern = Pattern(f"^{escaped(name)}$")
     assert pattern.matches(name)
     assert not pattern.matches(name + "x")

@@ -195,11 +195,13 @@ GOOD: dict[str, list[Any]] = {
 
 
 def test_every_setting_is_tried_here() -> None:
+    """SPEC §7.6 policies, definition"""
     assert set(GOOD) == set(SETTINGS)
 
 
 @pytest.mark.parametrize("setting", GOOD)
 def test_good_definition_is_taken(vhost: VirtualHost, setting: str) -> None:
+    """SPEC §7.6 policies, definition"""
     for value in GOOD[setting]:
         vhost.set_policy("p", "", {setting: value})
         assert vhost.policies.by_name["p"].definition == {setting: value}

@@ -217,6 +217,7 @@ def test_heartbeats_go_on_besides(connect: Connect) -> None:
 
 @pytest.mark.parametrize(("timeout", "every"), [(TIMEOUT, LOOK), (1 << 40, LOOK), (1000, 250), (4, 1), (1, 1)])
 def test_how_often_one_looks(timeout: int, every: int) -> None:
+    """SPEC §6.5 acknowledgement timeout"""
     assert look_every_ms(timeout) == every
 
 

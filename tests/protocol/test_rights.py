@@ -183,6 +183,7 @@ def answer(client: Client, said: Said) -> Method | None:
     ("name", "missing"), [(name, at) for name, (_, rights) in OPERATIONS.items() for at in range(len(rights))]
 )
 def test_operation_without_one_of_its_rights(world: Broker, connect: Connect, name: str, missing: int) -> None:
+    """SPEC §7.2 permissions: refused with RabbitMQ's text, and nothing is done"""
     said, rights = OPERATIONS[name]
     grant(world, rights[:missing] + rights[missing + 1 :])
     client = connect(user="u")
@@ -194,6 +195,7 @@ def test_operation_without_one_of_its_rights(world: Broker, connect: Connect, na
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operation_with_just_its_rights(world: Broker, connect: Connect, name: str) -> None:
+    """SPEC §7.2 permissions: no others are needed"""
     said, rights = OPERATIONS[name]
     grant(world, rights)
     client = connect(user="u")

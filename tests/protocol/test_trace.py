@@ -208,6 +208,7 @@ def test_key_that_is_no_text_is_traced(spy: Client) -> None:
 
 
 def test_table_has_every_property() -> None:
+    """SPEC §9.6 firehose, properties"""
     properties = Properties(
         content_type="a",
         content_encoding="b",

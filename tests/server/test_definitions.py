@@ -130,6 +130,7 @@ def login(node: InProcess, name: str, password: str, vhost: str = "/") -> Client
 
 
 def test_every_kind_is_tried_here() -> None:
+    """SPEC §7 from a settings file"""
     for kind in Definitions.__struct_fields__:
         assert f"[{kind}]" in EVERYTHING
 
