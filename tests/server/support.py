@@ -83,7 +83,7 @@ class InProcess:
     """A Node on an event loop in another thread, so that what is inside can be looked at and broken."""
 
     def __init__(self, config: Config | None = None) -> None:
-        self.node = Node(config or Config(port=0))
+        self.node = Node(config or Config(port=0, storage="memory"))
         self.faults: list[dict[str, Any]] = []
         self._stop = asyncio.Event()
         self._ready = threading.Event()

@@ -21,12 +21,12 @@ def test_listeners_say_host_and_port(node: InProcess) -> None:
 
 
 def test_nothing_listens_before_the_start() -> None:
-    assert Node(Config(port=0)).listeners == {}
+    assert Node(Config(port=0, storage="memory")).listeners == {}
 
 
 def test_port_in_use_is_an_error(node: InProcess) -> None:
     with pytest.raises(OSError, match="address already in use"):
-        asyncio.run(Node(Config(port=node.port)).start())
+        asyncio.run(Node(Config(port=node.port, storage="memory")).start())
 
 
 def test_stopping_closes_with_320() -> None:

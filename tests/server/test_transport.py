@@ -160,7 +160,7 @@ def test_channels_can_be_opened_again_and_again(node: InProcess) -> None:
 
 def test_message_size_max_is_kept_to_whatever_the_reads() -> None:
     """A message that arrives whole in one read, and one whose frames come apart."""
-    with InProcess(Config(port=0, max_message_size=1000)) as node:
+    with InProcess(Config(port=0, storage="memory", max_message_size=1000)) as node:
         for apart in (False, True):
             with node.login() as client:
                 client.declare("q")

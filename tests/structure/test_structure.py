@@ -23,9 +23,11 @@ ALLOWED = {
     "wire": {"errors", "terms"},
     # What a message carries: headers and properties. Frames and methods are the protocol's.
     "broker": {"errors", "terms", "wire.values", "wire.content", "wire.properties"},
+    # What it keeps of the model: messages, and what is defined.
+    "store": {"errors", "terms", "wire.values", "broker"},
     "protocol": {"errors", "terms", "wire", "broker"},
-    "server": {"errors", "terms", "wire", "broker", "protocol"},
-    "cli": {"errors", "terms", "wire", "broker", "protocol", "server"},
+    "server": {"errors", "terms", "wire", "broker", "protocol", "store"},
+    "cli": {"errors", "terms", "wire", "broker", "protocol", "server", "store"},
 }
 NO_IO = {"errors", "terms", "wire", "broker", "protocol"}
 IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}

@@ -30,7 +30,12 @@ class Node:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._opened = None if config.storage == "memory" else open_store(config)
-        self.broker = configured_broker(config, self._opened)
+        try:
+            self.broker = configured_broker(config, self._opened)
+        except BaseException:
+            if self._opened is not None:
+                self._opened.leave()
+            raise
         self.failed: BaseException | None = None
         self.transports: set[Transport] = set()
         self._servers: list[asyncio.Server] = []
@@ -103,7 +108,7 @@ def open_store(config: Config) -> Opened:
     return Opened(Path(config.data_dir), config.settings(), now_ms(), config.segment_size)
 
 
-def configured_broker(config: Config, opened: Opened | None) -> Broker:
+def configured_broker(config: Config, opened: Opened | None = None) -> Broker:
     """A broker with what was stored and what the settings define; guest is made on first start if they name no users."""
     broker = Broker(config.settings()) if opened is None else opened.broker
     if opened is None or opened.fresh:

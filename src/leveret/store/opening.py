@@ -30,7 +30,7 @@ class Opened:
             raise InUse(f"{folder} is in use by another process")
         self._definitions = DefinitionsFile(folder)
         self._committer: Committer | None = None
-        clean = self._definitions.fact("clean") == "yes"
+        self._was_clean = clean = self._definitions.fact("clean") == "yes"
         self._definitions.set_fact("clean", "no")
         rows = self._definitions.rows()
         self.fresh = not rows
@@ -64,6 +64,12 @@ class Opened:
         """Begin to write what happens from now on."""
         self._committer = Committer(self._definitions, call_soon, sync)
         self.store.open(self._committer, on_synced, on_failed)
+
+    def leave(self) -> None:
+        """Let the folder go as it was: the broker does not start."""
+        self._definitions.set_fact("clean", "yes" if self._was_clean else "no")
+        self._definitions.close()
+        self._disk.unlock()
 
     def close(self) -> None:
         """Write and sync all there is, and let the folder go; the loop has ended its part."""
