@@ -50,20 +50,25 @@ class Node:
         inbox = Inbox(self._config.frame_max)
         self._heap = Heap(loop)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap)
+        try:
+            server = await loop.create_server(
+                lambda: Transport(self.broker, inbox, outbox, self.transports, loop),
+                self._config.host,
+                self._config.port,
+                backlog=BACKLOG,
+                reuse_address=True,
+            )
+        except BaseException:
+            if self._opened is not None:
+                self._opened.leave()
+            raise
+        self._servers.append(server)
         if self._opened is not None:
             if self._config.sync == "os":
                 log.warning('sync = "os": confirmed messages may be lost in a power cut')
             sync = self._config.sync == "always"
             self._opened.start(loop.call_soon_threadsafe, outbox.on_synced, self._on_storage_failed, sync)
             outbox.schedule()
-        server = await loop.create_server(
-            lambda: Transport(self.broker, inbox, outbox, self.transports, loop),
-            self._config.host,
-            self._config.port,
-            backlog=BACKLOG,
-            reuse_address=True,
-        )
-        self._servers.append(server)
 
     @property
     def listeners(self) -> dict[str, tuple[str, int]]:
