@@ -16,6 +16,7 @@ cdef class Chain:
     cpdef put_back(self, list entries)
     @cython.locals(entry=Entry)
     cpdef list entries(self)
+    cpdef join(self, Chain other)
     @cython.locals(heads=list)
     cpdef list detach(self)
     @cython.locals(entry=Entry, requeued=list)

@@ -96,6 +96,19 @@ class Chain:
         self._husks = 0
         return heads
 
+    def join(self, other: "Chain") -> None:
+        """Put all entries of another one behind; it is empty then."""
+        if other._head is not None:
+            if self._tail is None:
+                self._head = other._head
+            else:
+                self._tail.next = other._head
+            self._tail = other._tail
+        self._husks += other._husks
+        other._head = None
+        other._tail = None
+        other._husks = 0
+
     def _skip_husks(self) -> None:
         requeued = self._requeued
         while requeued and not requeued[len(requeued) - 1].waiting:

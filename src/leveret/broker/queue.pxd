@@ -2,9 +2,11 @@ cimport cython
 from leveret.broker.chain cimport Chain
 from leveret.broker.consumer cimport Consumer, Rotation
 from leveret.broker.message cimport Entry, Message, new_entry
+from leveret.broker.pages cimport Pages
 from leveret.broker.work cimport Task, Work
 
-cdef int DISCARD_PIECE
+cdef int DISCARD_PIECE, WINDOW_COUNT, LOAD_BELOW, PAGE_SIZE
+cdef long WINDOW_BYTES
 cdef long FLOOD_BYTES, PERSISTENT
 
 cdef class Dispatch(Task):
@@ -22,6 +24,7 @@ cdef class Trim(Task):
 cdef class Discard(Task):
     cdef list _heads
     cdef object _ledger
+    cdef object _pages
     @cython.locals(entry=Entry)
     cpdef bint run(self, Work work) except -1
 
@@ -57,6 +60,12 @@ cdef class Queue:
     cdef public object dead
     cdef public object lease
     cdef public object ledger
+    cdef public bint paged
+    cdef public Pages pages
+    cdef public Chain back
+    cdef public Py_ssize_t back_count
+    cdef public long long back_seq
+    cdef public list loading
     cdef object _timers
     cdef object _expiry
     cdef object _deduplication
@@ -88,7 +97,13 @@ cdef class Queue:
     cdef _add(self, Entry entry)
     @cython.locals(entry=Entry)
     cdef Entry _next(self)
+    cdef _flood(self)
+    cdef _add_behind(self, Entry entry)
+    cpdef _load(self)
+    @cython.locals(entry=Entry)
+    cpdef loaded(self, list records, list entries)
     cdef _remove_first(self, Entry entry)
+    @cython.locals(chain=Chain)
     cpdef drop(self, Entry entry, str reason)
     cdef _bury(self, Entry entry, str reason)
     cdef _left(self, Entry entry)

@@ -21,6 +21,7 @@ from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.message import Entry, Message, new_entry
+from leveret.broker.pages import PAGE_SIZE, Pages
 from leveret.broker.rewriting import counted
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
@@ -35,6 +36,11 @@ DISCARD_PIECE = 4096
 
 # From here on a publisher waits a moment for consumers that are busy reading.
 FLOOD_BYTES = 1 << 20
+
+# What is ready beyond the first two is paged out, a page at a time; below the third it comes back.
+WINDOW_COUNT = 16_384
+WINDOW_BYTES = 16 << 20
+LOAD_BELOW = 8_192
 HURRYING_LOOKS = 8
 
 
@@ -79,13 +85,19 @@ class Trim(Task):
 class Discard(Task):
     """Frees chains of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
 
-    __slots__ = ("_heads", "_ledger")
+    __slots__ = ("_heads", "_ledger", "_pages")
 
-    def __init__(self, heads: list[Entry], ledger: Any = None) -> None:
+    def __init__(self, heads: list[Entry], ledger: Any = None, pages: Pages | None = None) -> None:
         self._heads = heads
         self._ledger = ledger
+        self._pages = pages
 
     def run(self, work: Work) -> bool:
+        if self._pages is not None and self._pages.count:
+            for record in self._pages.take():
+                work.storage.forget(record, self._ledger)
+            work.left -= PAGE_SIZE // 8
+            return False
         for _ in range(DISCARD_PIECE):
             if not self._heads:
                 return True
@@ -119,6 +131,9 @@ class Queue:
         "_timers",
         "arguments",
         "auto_delete",
+        "back",
+        "back_count",
+        "back_seq",
         "bindings",
         "burial",
         "chain",
@@ -131,11 +146,14 @@ class Queue:
         "is_queue",
         "lease",
         "ledger",
+        "loading",
         "mark",
         "name",
         "next_seq",
         "operator_policy",
         "owner",
+        "paged",
+        "pages",
         "policy",
         "ready_bytes",
         "ready_count",
@@ -182,6 +200,12 @@ class Queue:
         self.lease: Lease | None = None
         self._timers = timers or Timers()
         self.ledger: Any = None
+        self.paged = False
+        self.pages = Pages()
+        self.back = Chain()
+        self.back_count = 0
+        self.back_seq = 0
+        self.loading: list[Any] | None = None
         self._expiry: Expiry | None = None
         self._cuts: list[tuple[int, int]] | None = None
         self.trimming = False
@@ -267,7 +291,11 @@ class Queue:
         self.ready_bytes = 0
         if self._deduplication is not None:
             self._forget_keys()
-        self.work.add(Discard(self.chain.detach(), self._purged()))
+        self.work.add(Discard(self.chain.detach() + self.back.detach(), self._purged(), self.pages))
+        self.pages = Pages()
+        self.back_count = 0
+        self.paged = False
+        self.loading = None
         if self._expiry is not None:
             self._expiry.stop()
         self.rotation.revive()
@@ -405,11 +433,14 @@ class Queue:
     # Ready messages
 
     def _add(self, entry: Entry) -> None:
-        self.chain.append(entry)
+        if self.paged:
+            self._add_behind(entry)
+        else:
+            self.chain.append(entry)
         self.ready_count += 1
         self.ready_bytes += entry.message.body_size
-        if self.ready_bytes > FLOOD_BYTES:
-            self.work.flooded = self
+        if self.ready_bytes > FLOOD_BYTES or self.ready_count > WINDOW_COUNT:
+            self._flood()
 
     def _next(self) -> Entry | None:
         """The first ready message that has not expired."""
@@ -421,12 +452,81 @@ class Queue:
             if self._cuts is not None:
                 self._cut_first()
             entry = self.chain.first()
+        if entry is None and self.paged and self.loading is None:
+            self._load()
+            entry = self.chain.first()
         return entry
 
     def _remove_first(self, entry: Entry) -> None:
         self.ready_count -= 1
         self.ready_bytes -= entry.message.body_size
         self.chain.remove(entry)
+        if self.paged and self.loading is None and self.ready_count - self.pages.count - self.back_count < LOAD_BELOW:
+            self._load()
+
+    # Beyond the window: [front, in memory] [pages] [back, in memory until it makes a page]
+
+    def _flood(self) -> None:
+        if self.ready_bytes > FLOOD_BYTES:
+            self.work.flooded = self
+        if self.paged or not self.work.storage.pages or not self.pageable():
+            return
+        if self.ready_count > WINDOW_COUNT or self.ready_bytes > WINDOW_BYTES:
+            self.paged = True
+            self.back_seq = self.next_seq
+
+    def pageable(self) -> bool:
+        """Not with priorities, nor where messages are told apart or stay for times of their own."""
+        traits = self.traits
+        return not (traits.max_priority or traits.deduplicates or traits.stay_of is not None)
+
+    def _add_behind(self, entry: Entry) -> None:
+        self.back.append(entry)
+        self.back_count += 1
+        if self.back_count >= 2 * PAGE_SIZE:
+            self.work.storage.page_out(self)
+
+    def _load(self) -> None:
+        """Bring the next page to the front; without one, the back is the front."""
+        if self.pages.count != 0:
+            self.loading = self.pages.take()
+            self.work.storage.load(self, self.loading)
+            return
+        self.chain.join(self.back)
+        self.back_count = 0
+        self.paged = False
+
+    def loaded(self, records: list[Any], entries: list[Entry]) -> None:
+        """Storage has brought a page back."""
+        # Purged meanwhile.
+        stale = self.loading is not records or self.deleted
+        if not stale:
+            self.loading = None
+        for entry in entries:
+            if stale:
+                self._gone(entry)
+                continue
+            if self.traits.counts_deliveries and entry.delivery_count:
+                entry.message = counted(entry.message, entry.delivery_count)
+            self.chain.append(entry)
+        if stale:
+            return
+        self._watch(entries)
+        if self.paged and self.ready_count - self.pages.count - self.back_count < LOAD_BELOW:
+            self._load()
+        self._trim()
+        self.rotation.revive()
+        self.dispatch()
+
+    def restore_pages(self, pages: Pages, body_bytes: int, next_seq: int) -> None:
+        """Take back what storage has kept, all of it paged out."""
+        self.pages = pages
+        self.ready_count = pages.count
+        self.ready_bytes = body_bytes
+        self.next_seq = self.back_seq = next_seq
+        if pages.count:
+            self.paged = True
+            self._load()
 
     def drop(self, entry: Entry, reason: str) -> None:
         """Drop a ready message; it may be dead-lettered."""
@@ -436,7 +536,9 @@ class Queue:
         else:
             self.ready_count -= 1
             self.ready_bytes -= entry.message.body_size
-            self.chain.forget(entry, self.ready_count)
+            # Only what is in memory expires where it is.
+            chain = self.back if self.paged and entry.seq >= self.back_seq else self.chain
+            chain.forget(entry, self.ready_count)
         self._left(entry)
         self._bury(entry, reason)
 

@@ -14,10 +14,12 @@ from leveret.broker.message import Message
 class Storage:
     """Nothing survives."""
 
-    __slots__ = ("synced",)
+    __slots__ = ("pages", "synced")
 
     def __init__(self) -> None:
         self.synced = 0
+        # Whether queues may page out what is beyond their window.
+        self.pages = False
 
     def position(self) -> int:
         """What `synced` must reach for everything said so far to be on disk."""
@@ -25,6 +27,15 @@ class Storage:
 
     def append(self, message: Message, placed: list[Any]) -> None:
         """A message took places: queue, entry, queue, entry…"""
+
+    def page_out(self, queue: Any) -> None:
+        """Keep the content of a queue's oldest messages in `back`, and make them a page."""
+
+    def load(self, queue: Any, records: list[Any]) -> None:
+        """Bring back what was paged out; `queue.loaded` is called with it, later."""
+
+    def forget(self, record: Any, ledger: Any) -> None:
+        """A message that is paged out is gone."""
 
     def put(self, kind: str, vhost: str, name: str, value: dict[str, Any]) -> None:
         """Something was defined, or is defined anew."""

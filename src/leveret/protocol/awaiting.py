@@ -2,8 +2,25 @@
 
 from collections.abc import Callable
 
+from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
 from leveret.broker.work import Task, Work
+
+
+class AwaitPage(Task):
+    """Done when a queue's first message is in memory again."""
+
+    __slots__ = ("_done", "_queue")
+
+    def __init__(self, queue: Queue, done: Callable[[], None]) -> None:
+        self._queue = queue
+        self._done = done
+
+    def run(self, work: Work) -> bool:
+        if self._queue.loading is not None:
+            return False
+        self._done()
+        return True
 
 
 class Await(Task):

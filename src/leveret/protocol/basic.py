@@ -1,11 +1,14 @@
 """What a channel's client does now and then: consuming, getting, prefetch, recovering, confirms, transactions, closing."""
 
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import check_consumer_arguments, queue_type
 from leveret.broker.consumer import Window
+from leveret.broker.queue import Queue
 from leveret.errors import ChannelError, NotAllowed, NotImplementedFault, PreconditionFailed, ResourceLocked
+from leveret.protocol.awaiting import AwaitPage
 from leveret.protocol.confirms import Confirms
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import check_reply_consumer, close_reply_to, open_reply_to
@@ -129,7 +132,14 @@ def on_basic_get(channel: "Channel", m: BasicGet) -> None:
             "with single active consumer"
         )
     queue.used(channel.session.now)
+    _get(channel, m, queue)
+
+
+def _get(channel: "Channel", m: BasicGet, queue: Queue) -> None:
     entry = queue.take(m.no_ack)
+    if entry is None and queue.loading is not None:
+        channel.session.do(AwaitPage(queue, partial(_get, channel, m, queue)))
+        return
     if entry is None:
         reply(channel, False, BasicGetEmpty())
         return

@@ -28,7 +28,7 @@ from leveret.errors import (
     PreconditionFailed,
     UnexpectedFrame,
 )
-from leveret.protocol.awaiting import Await
+from leveret.protocol.awaiting import Await, AwaitPage
 from leveret.protocol.channel import Channel
 from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
@@ -175,8 +175,8 @@ class Connection:
 
     @property
     def awaiting(self) -> bool:
-        """Whether it goes on only when storage has synced."""
-        return isinstance(self.session.pending, Await)
+        """Whether it goes on only when storage has written or read something."""
+        return isinstance(self.session.pending, Await | AwaitPage)
 
     def drained(self, now: int) -> None:
         """The client has read: its consumers may have more."""

@@ -42,10 +42,11 @@ def oldest_to_clean(journal: Journal) -> Segment | None:
 class Clean(Task):
     """Copies what is live of one segment, some at a time, and has the file removed."""
 
-    __slots__ = ("_at", "_batch", "_offset", "_segment", "_store")
+    __slots__ = ("_at", "_batch", "_journal", "_offset", "_segment", "_store")
 
-    def __init__(self, store: "Store", segment: Segment) -> None:
+    def __init__(self, store: "Store", journal: Journal, segment: Segment) -> None:
         self._store = store
+        self._journal = journal
         self._segment = segment
         self._offset = len(FILE_MAGIC)
         self._batch: Batch | None = None
@@ -54,14 +55,14 @@ class Clean(Task):
     def run(self, work: Work) -> bool:
         segment = self._segment
         if not segment.live_count and not segment.requeues:
-            self._store.cleaned(segment)
+            self._store.cleaned(self._journal, segment)
             return True
         if self._store.open_groups:
             work.left = 0
             return False
         while work.left > 0:
             if self._batch is None and not self._read(work):
-                self._store.cleaned(segment)
+                self._store.cleaned(self._journal, segment)
                 return True
             self._copy(work)
         return False
@@ -105,7 +106,7 @@ class Clean(Task):
                 live.append((offset, place))
         if live:
             work.left -= COPY_COST
-            self._store.journal.move(self._segment, batch.payload, self._at, count, live)
+            self._journal.move(self._segment, batch.payload, self._at, count, live, self._store.moved)
 
     def _copy_requeue(self, queue: int, seq: int) -> None:
         self._store.repeat_requeue(queue, seq)

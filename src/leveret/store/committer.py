@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.journal import Batch
+from leveret.store.paging import Reading
 
 log = logging.getLogger("leveret.store")
 
@@ -17,14 +18,15 @@ Done = Callable[[BaseException | None], None]
 
 
 class Work:
-    """A batch with the definitions that changed with it; `done` is called on the loop."""
+    """A batch with the definitions that changed with it, or a page to read; `done` is called on the loop."""
 
-    __slots__ = ("batch", "changes", "done")
+    __slots__ = ("changes", "done", "subject", "sync")
 
-    def __init__(self, batch: Batch | None, changes: list[Change], done: Done) -> None:
-        self.batch = batch
+    def __init__(self, subject: Batch | Reading, changes: list[Change], done: Done, sync: bool = True) -> None:
+        self.subject = subject
         self.changes = changes
         self.done = done
+        self.sync = sync
 
 
 class Committer:
@@ -62,10 +64,12 @@ class Committer:
         try:
             if work.changes:
                 self._definitions.change(work.changes)
-            if work.batch is not None:
-                work.batch.write()
-                if self._sync:
-                    work.batch.sync()
+            if isinstance(work.subject, Reading):
+                work.subject.read()
+            else:
+                work.subject.write()
+                if self._sync and work.sync:
+                    work.subject.sync()
         except BaseException as fault:
             error = fault
         self._call_soon(work.done, error)

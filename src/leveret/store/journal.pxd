@@ -24,6 +24,7 @@ cdef class Ledger:
 cdef class Journal:
     cdef object _disk
     cdef dict _moved
+    cdef str _prefix
     cdef public long long batch
     cdef public Segment current
     cdef public list dirty

@@ -11,6 +11,8 @@ while the next one gathers. Whoever promised something until then asks `position
 Knows nothing of threads: `take` gives a batch away, `committed` says that it is on disk.
 """
 
+from collections.abc import Callable
+
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.store.disk import Disk
@@ -115,10 +117,23 @@ class Journal:
     `out` is the batch being gathered, number `batch`; `synced` is the last one known to be on disk.
     """
 
-    __slots__ = ("_disk", "_moved", "batch", "current", "dirty", "group", "out", "segment_size", "segments", "synced")
+    __slots__ = (
+        "_disk",
+        "_moved",
+        "_prefix",
+        "batch",
+        "current",
+        "dirty",
+        "group",
+        "out",
+        "segment_size",
+        "segments",
+        "synced",
+    )
 
-    def __init__(self, disk: Disk, segment_size: int = SEGMENT_SIZE) -> None:
+    def __init__(self, disk: Disk, segment_size: int = SEGMENT_SIZE, prefix: str = PREFIX) -> None:
         self._disk = disk
+        self._prefix = prefix
         self.segment_size = segment_size
         self.segments: dict[int, Segment] = {}
         self.batch = 1
@@ -136,7 +151,7 @@ class Journal:
         self._start_segment(number)
 
     def _start_segment(self, number: int) -> None:
-        self.current = self.segments[number] = create_segment(self._disk, PREFIX, number)
+        self.current = self.segments[number] = create_segment(self._disk, self._prefix, number)
 
     def position(self) -> int:
         """The batch that must be on disk for everything said so far to be."""
@@ -157,11 +172,32 @@ class Journal:
             queue: Queue = placed[2 * number]  # type: ignore[assignment]
             entry: Entry = placed[2 * number + 1]  # type: ignore[assignment]
             ledger: Ledger = queue.ledger
-            write_place(out, at, ledger.queue_id, entry.seq, entry.expires_at, entry.delivery_count)
+            write_place(out, at, ledger.queue_id, entry.seq, entry.expires_at, entry.delivery_count, number)
             entry.location = segment.number << 32 | segment.size + at
             at += PLACE_SIZE
         segment.live_count += count
         segment.total_count += count
+
+    def keep(self, message: Message, entry: Entry) -> int:
+        """Write a message that no queue has stored; its location."""
+        segment = self.current
+        assert segment is not None
+        at = len(self.out)
+        write_message(self.out, message, 1, 0)
+        write_place(self.out, at + PLACES_AT, 0, entry.seq, entry.expires_at, entry.delivery_count, 0)
+        segment.live_count += 1
+        segment.total_count += 1
+        return segment.number << 32 | segment.size + at + PLACES_AT
+
+    def place_of(self, location: int) -> tuple[Segment, int]:
+        """Where a place is now."""
+        location = self._moved.get(location, location)
+        return self.segments[location >> 32], location & OFFSET_MASK
+
+    def is_taken(self, location: int) -> bool:
+        """Whether a place is in a batch that the committer has."""
+        segment, offset = self.place_of(location)
+        return offset < segment.size
 
     def release(self, location: int) -> None:
         """The place at this location is dead."""
@@ -173,14 +209,29 @@ class Journal:
         if segment is not None:
             segment.settle(location & OFFSET_MASK)
 
-    def move(self, old: Segment, payload: bytes, at: int, count: int, live: "list[tuple[int, Place]]") -> None:
-        """Write the live places of a message again, with it; the entries keep the locations they know."""
+    def move(
+        self,
+        old: Segment,
+        payload: bytes,
+        at: int,
+        count: int,
+        live: "list[tuple[int, Place]]",
+        moved: "Callable[[Place, int], bool] | None" = None,
+    ) -> None:
+        """Write the live places of a message again, with it.
+
+        `moved` may take note of where a place is now; else its entry keeps the location it knows.
+        """
         segment = self.current
         assert segment is not None
         place_at = len(self.out) + PLACES_AT
         copy_message(self.out, payload, at, count, len(live))
-        for offset, place in live:
-            write_place(self.out, place_at, place.queue, place.seq, place.expires_at, place.delivery_count)
+        for number, (offset, place) in enumerate(live):
+            write_place(self.out, place_at, place.queue, place.seq, place.expires_at, place.delivery_count, number)
+            if moved is not None and moved(place, segment.number << 32 | segment.size + place_at):
+                old.settle(offset)
+                place_at += PLACE_SIZE
+                continue
             origin = old.origins.pop(offset, old.number << 32 | offset)
             old.settle(offset)
             segment.origins[segment.size + place_at] = origin

@@ -12,7 +12,7 @@ from leveret.store.disk import Disk
 from leveret.store.journal import SEGMENT_SIZE, Journal
 from leveret.store.rebuild import rebuild
 from leveret.store.recovery import Recovery
-from leveret.store.store import Store
+from leveret.store.store import SPILL_NUMBER, SPILL_PREFIX, Store
 
 log = logging.getLogger("leveret.store")
 
@@ -39,12 +39,12 @@ class Opened:
         recovery.read()
         ids = [value["id"] for kind, _, _, value in rows if kind in ("queue", "hidden")]
         next_id = max([recovery.highest_queue_id, *ids], default=0) + 1
-        self.store = Store(journal, next_id, recovery.highest_group)
+        self.store = Store(journal, empty_spill(self._disk, segment_size), next_id, recovery.highest_group)
         self.broker = Broker(settings, self.store)
         self.broker.work.now = now
         self.store.work = self.broker.work
         rebuild(self.broker, self.store, rows)
-        recovery.restore(self.store.queues, clean)
+        recovery.restore(self.store, clean)
         self.damage = recovery.damage
         if rows:
             log.info(
@@ -80,3 +80,13 @@ class Opened:
             self._definitions.set_fact("clean", "yes")
         self._definitions.close()
         self._disk.unlock()
+
+
+def empty_spill(disk: Disk, segment_size: int) -> Journal:
+    """A new spill; what an earlier run left is of no use."""
+    for name in disk.names():
+        if name.startswith(f"{SPILL_PREFIX}-"):
+            disk.remove(name)
+    spill = Journal(disk, segment_size, SPILL_PREFIX)
+    spill.begin(SPILL_NUMBER, 1)
+    return spill

@@ -5,7 +5,7 @@ All numbers are little-endian; every record begins at a multiple of 8 and says i
   record   := length u32 | kind u8 | 0 u8 | count u16 | group u32 | queue u32 | fields | padding
   MESSAGE  := header size u32 | frame size u32 | body size u64 | ttl ms i64 | flags u32 | address size u32
               | place * count | address | content                    queue is 0
-  place    := queue u32 | delivery count u32 | seq u64 | expires at i64
+  place    := queue u32 | delivery count u16 | its number u16 | seq u64 | expires at i64
   SETTLE   := first seq u64 | last seq u64                           gone: acked, dropped, expired, consumed
   PURGE    := 0 u64 | last seq u64                                   all up to that one are gone
   REQUEUE  := seq u64 | delivery count u64                           given back
@@ -29,10 +29,11 @@ PLACES_AT = 48
 PLACE_SIZE = 24
 NUMBERS_SIZE = 32
 ORIGINS_MAX = 1024
+COUNT_MAX = (1 << 16) - 1
 
 _HEAD = Struct("<IHHII")
 _MESSAGE = Struct("<IHHIIIIQqII")
-_PLACE = Struct("<IIQq")
+_PLACE = Struct("<IHHQq")
 _NUMBERS = Struct("<IHHIIQQ")
 _TWO = Struct("<QQ")
 _BODY_SIZE = Struct("<Q")
@@ -44,9 +45,10 @@ _LAST: dict[bytes, Origin] = {}
 class Place:
     """A message's place in a queue, as the journal has it."""
 
-    __slots__ = ("delivery_count", "expires_at", "queue", "seq")
+    __slots__ = ("delivery_count", "expires_at", "number", "queue", "seq")
 
-    def __init__(self, queue: int, seq: int, expires_at: int = 0, delivery_count: int = 0) -> None:
+    def __init__(self, queue: int, seq: int, expires_at: int = 0, delivery_count: int = 0, number: int = 0) -> None:
+        self.number = number
         self.queue = queue
         self.seq = seq
         self.expires_at = expires_at
@@ -97,9 +99,9 @@ def copy_message(out: bytearray, data: bytes, at: int, count: int, new_count: in
     out += bytes(length - size)
 
 
-def write_place(out: bytearray, at: int, queue: int, seq: int, expires_at: int, delivery_count: int) -> None:
+def write_place(out: bytearray, at: int, queue: int, seq: int, expires_at: int, delivery_count: int, number: int) -> None:
     """Fill in the place at `at` of the buffer."""
-    _PLACE.pack_into(out, at, queue, delivery_count, seq, expires_at)
+    _PLACE.pack_into(out, at, queue, min(delivery_count, COUNT_MAX), number, seq, expires_at)
 
 
 def write_numbers(out: bytearray, kind: int, group: int, queue: int, first: int, last: int) -> None:
@@ -118,8 +120,8 @@ def read_numbers(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_place(data: bytes, at: int) -> Place:
-    queue, delivery_count, seq, expires_at = _PLACE.unpack_from(data, at)
-    return Place(queue, seq, expires_at, delivery_count)
+    queue, delivery_count, number, seq, expires_at = _PLACE.unpack_from(data, at)
+    return Place(queue, seq, expires_at, delivery_count, number)
 
 
 def read_message(data: bytes, at: int) -> Message:

@@ -10,13 +10,16 @@ reading them twice gives the same.
 """
 
 import logging
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from leveret.broker.message import Entry, new_entry
+from leveret.broker.message import Entry
+from leveret.broker.pages import Pages
 from leveret.broker.queue import Queue
 from leveret.store.disk import Disk
 from leveret.store.journal import PREFIX, Journal
+from leveret.store.paging import Reading
 from leveret.store.records import (
     COMMIT,
     MESSAGE,
@@ -25,12 +28,13 @@ from leveret.store.records import (
     PURGE,
     REQUEUE,
     SETTLE,
+    body_size_of,
     read_head,
-    read_message,
     read_numbers,
     read_place,
 )
 from leveret.store.segment import FILE_MAGIC, Batch, Segment, next_batch_offset, read_batch
+from leveret.store.store import Store
 
 log = logging.getLogger("leveret.store")
 
@@ -75,6 +79,46 @@ class Gone:
             return True
         at = bisect_right(self._firsts, seq) - 1
         return at >= 0 and seq <= self._lasts[at]
+
+
+class Found:
+    """The live places of one queue, as they are found."""
+
+    __slots__ = ("_counts", "_locations", "_ordered", "_seqs", "_sizes")
+
+    def __init__(self) -> None:
+        self._seqs = array("Q")
+        self._locations = array("Q")
+        self._sizes = array("Q")
+        self._counts = array("H")
+        self._ordered = True
+
+    def add(self, seq: int, location: int, body_size: int, delivery_count: int) -> None:
+        if self._seqs and seq <= self._seqs[-1]:
+            self._ordered = False
+        self._seqs.append(seq)
+        self._locations.append(location)
+        self._sizes.append(body_size)
+        self._counts.append(delivery_count)
+
+    def in_order(self, journal: Journal) -> Iterator[tuple[int, int, int, int]]:
+        """Seq, location, body size and delivery count, each seq once: what was moved may still be where it was."""
+        order: Iterable[int] = range(len(self._seqs))
+        if not self._ordered:
+            # Stable, so of two with one seq the later one is behind.
+            order = sorted(order, key=self._seqs.__getitem__)
+        last = -1
+        for at in order:
+            if last >= 0 and self._seqs[last] == self._seqs[at]:
+                journal.release(self._locations[last])
+            elif last >= 0:
+                yield self._at(last)
+            last = at
+        if last >= 0:
+            yield self._at(last)
+
+    def _at(self, at: int) -> tuple[int, int, int, int]:
+        return self._seqs[at], self._locations[at], self._sizes[at], self._counts[at]
 
 
 class Recovery:
@@ -190,16 +234,16 @@ class Recovery:
 
     # The second reading
 
-    def restore(self, queues: dict[int, Queue], clean: bool) -> None:
+    def restore(self, store: Store, clean: bool) -> None:
         """Put what is live into its queues."""
-        entries: dict[int, dict[int, Entry]] = {queue_id: {} for queue_id in queues}
+        found = {queue_id: Found() for queue_id in store.queues}
         last = max(self._journal.segments)
         for number, segment in sorted(self._journal.segments.items()):
             if number != last:
                 for batch in self._whole_batches(segment):
-                    self._place(segment, batch, entries)
-        for queue_id, queue in queues.items():
-            self._fill(queue, entries.pop(queue_id), self._gone_of(queue_id), clean)
+                    self._place(segment, batch, found)
+        for queue_id, queue in store.queues.items():
+            self._fill(store, queue, found.pop(queue_id), clean)
 
     def _whole_batches(self, segment: Segment) -> Iterator[Batch]:
         # Damage was reported by the first reading.
@@ -212,51 +256,58 @@ class Recovery:
                 yield batch
                 offset = batch.offset + len(batch.payload)
 
-    def _place(self, segment: Segment, batch: Batch, entries: dict[int, dict[int, Entry]]) -> None:
+    def _place(self, segment: Segment, batch: Batch, found: dict[int, Found]) -> None:
         payload = batch.payload
         at = 0
         while at < len(payload):
             length, kind, count, group, _ = read_head(payload, at)
             if kind == MESSAGE:
-                self._place_message(segment, batch, at, count, group, entries)
+                self._place_message(segment, batch, at, count, group, found)
             at += length
 
     def _place_message(
-        self, segment: Segment, batch: Batch, at: int, count: int, group: int, entries: dict[int, dict[int, Entry]]
+        self, segment: Segment, batch: Batch, at: int, count: int, group: int, found: dict[int, Found]
     ) -> None:
-        message = None
         counts = group == 0 or group in self._committed
+        body_size = body_size_of(batch.payload, at)
+        segment.live_count += count
+        segment.total_count += count
         for number in range(count):
             place_at = at + PLACES_AT + number * PLACE_SIZE
             place = read_place(batch.payload, place_at)
-            self.highest_queue_id = max(self.highest_queue_id, place.queue)
             offset = batch.offset + place_at
-            segment.live_count += 1
-            segment.total_count += 1
-            found = entries.get(place.queue)
-            if found is None or not counts or self._gone_of(place.queue).has(place.seq):
-                if counts:
-                    self._gone_of(place.queue).highest = max(place.seq, self._gone_of(place.queue).highest)
+            gone = self._gone_of(place.queue)
+            self.highest_queue_id = max(self.highest_queue_id, place.queue)
+            if counts:
+                gone.highest = max(place.seq, gone.highest)
+            if place.queue not in found or not counts or gone.has(place.seq):
                 segment.settle(offset)
-                continue
-            if message is None:
-                message = read_message(batch.payload, at)
-            before = found.get(place.seq)
-            if before is not None:
-                # Moved by compaction, and the old segment was not removed any more.
-                self._journal.release(before.location)
-            entry = found[place.seq] = new_entry(message, place.seq)
-            entry.expires_at = place.expires_at
-            entry.delivery_count = place.delivery_count
-            entry.location = segment.number << 32 | offset
+            else:
+                found[place.queue].add(place.seq, segment.number << 32 | offset, body_size, place.delivery_count)
 
-    def _fill(self, queue: Queue, entries: dict[int, Entry], gone: Gone, clean: bool) -> None:
-        ordered = [entries[seq] for seq in sorted(entries)]
-        for entry in ordered:
-            entry.delivery_count = max(entry.delivery_count, gone.counts.get(entry.seq, 0))
-            entry.redelivered = not clean or entry.delivery_count > 0
-            if entry.delivery_count:
-                queue.ledger.counts[entry.seq] = entry.delivery_count
-        highest = max(gone.highest, ordered[-1].seq if ordered else 0)
-        queue.restore(ordered, highest + 1)
-        self.message_count += len(ordered)
+    def _fill(self, store: Store, queue: Queue, found: Found, clean: bool) -> None:
+        queue_id = queue.ledger.queue_id
+        gone = self._gone_of(queue_id)
+        pages = Pages()
+        body_bytes = 0
+        for seq, location, body_size, count in found.in_order(self._journal):
+            delivery_count = max(count, gone.counts.get(seq, 0))
+            if delivery_count:
+                queue.ledger.counts[seq] = delivery_count
+            pages.add(seq, location, body_size, delivery_count, not clean or delivery_count > 0)
+            body_bytes += body_size
+        self.message_count += pages.count
+        if queue.pageable():
+            queue.restore_pages(pages, body_bytes, gone.highest + 1)
+        else:
+            queue.restore(all_entries(store, queue, pages), gone.highest + 1)
+
+
+def all_entries(store: Store, queue: Queue, pages: Pages) -> list[Entry]:
+    """Everything in these pages, in memory."""
+    entries: list[Entry] = []
+    while pages:
+        reading = Reading(store, queue, pages.take())
+        reading.read()
+        entries += reading.entries()
+    return entries

@@ -9,16 +9,26 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from leveret.broker.message import Message
+from leveret.broker.message import Message, Origin, new_entry, new_message
+from leveret.broker.pages import Record, restored
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
 from leveret.store.cleaner import Clean, oldest_to_clean
 from leveret.store.committer import Committer, Work
 from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost
 from leveret.store.journal import Batch, Journal, Ledger
+from leveret.store.paging import Reading, page_out
+from leveret.store.records import Place
 from leveret.store.segment import Segment
 
 log = logging.getLogger("leveret.store")
+
+# The numbers of the spill's segments begin here.
+SPILL_NUMBER = 1 << 20
+SPILL_PREFIX = "spill"
+
+# Stands for a message whose content is not needed any more.
+NO_MESSAGE = new_message(Origin("", "", b""), b"", 0, 0, 1, 0)
 
 
 class Store(Storage):
@@ -32,19 +42,24 @@ class Store(Storage):
         "_next_queue_id",
         "_on_failed",
         "_on_synced",
+        "_readings",
         "_removable",
+        "_spilling",
         "_writing",
         "failed",
         "journal",
         "known_ids",
         "open_groups",
         "queues",
+        "spill",
         "work",
     )
 
-    def __init__(self, journal: Journal, next_queue_id: int, next_group: int) -> None:
+    def __init__(self, journal: Journal, spill: Journal, next_queue_id: int, next_group: int) -> None:
         Storage.__init__(self)
+        self.pages = True
         self.journal = journal
+        self.spill = spill
         self.synced = journal.synced
         self.failed: BaseException | None = None
         # The ids of queues that recovery is about to make again.
@@ -54,8 +69,10 @@ class Store(Storage):
         self._changes: list[Change] = []
         self._committer: Committer | None = None
         self._writing = False
-        self._cleaning = False
-        self._removable: list[tuple[int, Segment]] = []
+        self._spilling = False
+        self._readings: list[Reading] = []
+        self._cleaning: set[Journal] = set()
+        self._removable: list[tuple[int, Journal, Segment]] = []
         self.open_groups: set[int] = set()
         self._next_queue_id = next_queue_id
         self._next_group = next_group
@@ -122,6 +139,30 @@ class Store(Storage):
 
     def flush(self) -> None:
         """Hand what has gathered to the committer, if that is idle."""
+        if self._committer is None or self.failed is not None:
+            return
+        self._flush_spill()
+        self._flush_journal()
+        self._read_waiting()
+
+    def _flush_spill(self) -> None:
+        if not self._spilling and self.spill.position() >= self.spill.batch:
+            batch = self.spill.take()
+            self._spilling = True
+            assert self._committer is not None
+            self._committer.put(Work(batch, [], lambda error: self._spilt(batch, error), sync=False))
+
+    def _spilt(self, batch: Batch, error: BaseException | None) -> None:
+        self._spilling = False
+        if error is not None:
+            self._fail(error)
+            return
+        self.spill.committed(batch)
+        self._remove_cleaned()
+        self._clean(self.spill)
+        self._on_synced()
+
+    def _flush_journal(self) -> None:
         if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
             return
         batch = self.journal.take()
@@ -144,37 +185,92 @@ class Store(Storage):
     def _written(self, batch: Batch, error: BaseException | None) -> None:
         self._writing = False
         if error is not None:
-            self.failed = error
-            self._on_failed(error)
+            self._fail(error)
             return
         self.journal.committed(batch)
         self.synced = batch.number
         self._remove_cleaned()
-        self._clean()
+        self._clean(self.journal)
         self._on_synced()
+
+    def _fail(self, error: BaseException) -> None:
+        self.failed = error
+        self._on_failed(error)
+
+    # Paging
+
+    def page_out(self, queue: Queue) -> None:
+        page_out(self, queue)
+
+    def load(self, queue: Queue, records: list[Any]) -> None:
+        self._readings.append(Reading(self, queue, records))
+        self._read_waiting()
+
+    def _read_waiting(self) -> None:
+        """Have read what the committer has been given before."""
+        waiting, self._readings = self._readings, []
+        for reading in waiting:
+            if self._committer is None or not all(self._log(r.location).is_taken(r.location) for r in reading.records):
+                self._readings.append(reading)
+            else:
+                self._committer.put(Work(reading, [], partial(self._read, reading), sync=False))
+
+    def _read(self, reading: Reading, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error)
+            return
+        entries = reading.entries()
+        for entry in entries:
+            if entry.location >> 32 >= SPILL_NUMBER:
+                # In memory again; if it must go once more it is written once more.
+                self.spill.release(entry.location)
+                entry.location = 0
+        self.work.begin()
+        reading.queue.loaded(reading.records, entries)
+        self._on_synced()
+
+    def forget(self, record: Record, ledger: Any) -> None:
+        if record.location >> 32 >= SPILL_NUMBER:
+            self.spill.release(record.location)
+        elif ledger is not None:
+            ledger.settle(restored(record, new_entry(NO_MESSAGE, record.seq)))
+
+    def place_of(self, location: int) -> tuple[Segment, int]:
+        return self._log(location).place_of(location)
+
+    def _log(self, location: int) -> Journal:
+        return self.spill if location >> 32 >= SPILL_NUMBER else self.journal
+
+    def moved(self, place: Place, location: int) -> bool:
+        """A paged-out message is elsewhere now; False if it is in memory."""
+        queue = self.queues.get(place.queue)
+        return queue is not None and queue.pages.move(place.seq, location)
 
     # Compaction
 
-    def _clean(self) -> None:
-        if self._cleaning:
+    def _clean(self, log: Journal) -> None:
+        if log in self._cleaning:
             return
-        segment = oldest_to_clean(self.journal)
+        segment = oldest_to_clean(log)
         if segment is not None:
-            self._cleaning = True
-            self.work.add(Clean(self, segment))
+            self._cleaning.add(log)
+            self.work.add(Clean(self, log, segment))
 
-    def cleaned(self, segment: Segment) -> None:
-        """Nothing live is left in a segment once what was said up to now is on disk."""
-        self._removable.append((self.position(), segment))
+    def cleaned(self, log: Journal, segment: Segment) -> None:
+        """Nothing live is left in a segment once what was said up to now is written."""
+        self._removable.append((log.position(), log, segment))
         self._remove_cleaned()
 
     def _remove_cleaned(self) -> None:
-        while self._removable and self._removable[0][0] <= self.synced:
-            segment = self._removable.pop(0)[1]
-            del self.journal.segments[segment.number]
-            self._cleaning = False
+        waiting, self._removable = self._removable, []
+        for position, log, segment in waiting:
+            if position > log.synced:
+                self._removable.append((position, log, segment))
+                continue
+            del log.segments[segment.number]
+            self._cleaning.discard(log)
             if self._committer is not None:
-                self._committer.put(partial(self.journal.remove_file, segment))
+                self._committer.put(partial(log.remove_file, segment))
 
     def count_of(self, queue_id: int, seq: int, count: int) -> int:
         """How often a live message was given back."""
