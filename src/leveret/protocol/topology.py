@@ -140,7 +140,7 @@ def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
     name = channel.queue_name(m.queue)
     channel.session.rights.check_queue("read", name)
     queue = channel.vhost.queue(name, channel.session)
-    reply(channel, m.no_wait, QueuePurgeOk(queue.purge()))
+    reply_stored(channel, m.no_wait, QueuePurgeOk(queue.purge()))
 
 
 def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
