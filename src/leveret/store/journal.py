@@ -336,10 +336,13 @@ def merged(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     if len(runs) < 2:
         return runs
     runs.sort()
-    found = [runs[0]]
+    found = []
+    start, end = runs[0]
     for first, last in runs[1:]:
-        if first == found[-1][1] + 1:
-            found[-1] = (found[-1][0], last)
+        if first == end + 1:
+            end = last
         else:
-            found.append((first, last))
+            found.append((start, end))
+            start, end = first, last
+    found.append((start, end))
     return found
