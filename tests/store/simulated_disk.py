@@ -1,9 +1,9 @@
 """A disk that remembers what was promised: it has the methods of Disk and File, and shows what a power cut may leave.
 
-  (1) Octets are safe once their file is synced, a file's name once the folder is.
-  (2) Of what is not safe, a power cut leaves any sectors of 512 octets, zeros for the others, up to any length; and any of
-      the names that were made, removed or changed.
-  (3) After `cut`, nothing works until the power is back: `after` gives the disk as it may be found then.
+(1) Octets are safe once their file is synced, a file's name once the folder is.
+(2) Of what is not safe, a power cut leaves any sectors of 512 octets, zeros for the others, up to any length; and any of
+    the names that were made, removed or changed.
+(3) After `cut`, nothing works until the power is back: `after` gives the disk as it may be found then.
 """
 
 import random

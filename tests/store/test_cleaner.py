@@ -97,7 +97,7 @@ def test_moved_message_is_gone_when_it_is_settled(rig: Rig) -> None:
 
 
 def test_purge_of_what_is_moved_meanwhile_holds(rig: Rig) -> None:
-    """SPEC §8.1: purged messages that compaction copies before they are freed do not come back when the purge is forgotten."""
+    """SPEC §8.1: purged messages that compaction copied before they were freed do not come back later."""
     for number in range(6):
         rig.publish(letter(b"%d" % number, "old"))
     rig.settle_down()

@@ -20,7 +20,19 @@ from leveret.store.definitions import (
 )
 from leveret.wire.values import kind_of
 
-NAMES = ["", "q", "with space", "ünï", "a\0b", "\0", "\udcff\udcfe", "caf\udce9\0", "'; DROP TABLE definition; --", "%41", "\n"]
+NAMES = [
+    "",
+    "q",
+    "with space",
+    "ünï",
+    "a\0b",
+    "\0",
+    "\udcff\udcfe",
+    "caf\udce9\0",
+    "'; DROP TABLE definition; --",
+    "%41",
+    "\n",
+]
 
 
 @pytest.fixture
@@ -35,7 +47,9 @@ def reopened(file: DefinitionsFile, folder: Path) -> DefinitionsFile:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("vhost", ["/", "caf\udce9", "\0"])
-def test_names_of_any_octets_are_kept_found_and_removed(file: DefinitionsFile, tmp_path: Path, name: str, vhost: str) -> None:
+def test_names_of_any_octets_are_kept_found_and_removed(
+    file: DefinitionsFile, tmp_path: Path, name: str, vhost: str
+) -> None:
     """SPEC §8.1: durable things survive by any name AMQP allows, UTF-8 or not."""
     file.change([put("queue", vhost, name, {"id": 1}), put("queue", vhost, name + "x", {"id": 2})])
     file.change([put("queue", vhost, name, {"id": 3})])

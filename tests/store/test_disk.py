@@ -8,6 +8,7 @@ from tests.store.simulated_disk import PowerCut, SimulatedDisk
 
 from leveret.store.disk import Disk
 
+
 @pytest.fixture(params=["real", "simulated"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk | SimulatedDisk:
     if request.param == "simulated":

@@ -8,6 +8,7 @@ confirmed is lost, nothing settled is back, order and delivery counts are kept, 
 import os
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.store.simulated_disk import PowerCut, SimulatedDisk
@@ -116,7 +117,7 @@ class Life:
             content = text + b"x" * self.choice.choice([0, 10, 300, 2000])
             self.published.add(content)
             way = self.choice.random()
-            properties: dict[str, object] = {"priority": self.choice.randrange(8)}
+            properties: dict[str, Any] = {"priority": self.choice.randrange(8)}
             if self.choice.random() < 0.15:
                 properties["expiration"] = str(self.choice.randrange(5000))
             if self.choice.random() < 0.1:
@@ -229,9 +230,7 @@ class Life:
 
     def check(self, found: Rig) -> None:
         contents = found.contents()
-        expected = [
-            {queue_id: state.get(queue_id, []) for queue_id in queue_ids} for state, queue_ids in self.allowed()
-        ]
+        expected = [{queue_id: state.get(queue_id, []) for queue_id in queue_ids} for state, queue_ids in self.allowed()]
         contents = {queue_id: sorted(entries) for queue_id, entries in contents.items()}
         if contents not in expected:
             pytest.fail(difference(contents, expected))

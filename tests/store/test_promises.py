@@ -108,9 +108,7 @@ def test_commit_waits_with_what_follows_it_and_others_go_on(held: Held) -> None:
         (spec.QueuePurge("q"), spec.QueuePurgeOk),
     ],
 )
-def test_durable_definition_is_answered_after_the_sync(
-    held: Held, request_: spec.Method, answer: type[spec.Method]
-) -> None:
+def test_durable_definition_is_answered_after_the_sync(held: Held, request_: spec.Method, answer: type[spec.Method]) -> None:
     """SPEC §8.2: what was declared durable and answered survives; transient declarations do not wait."""
     with held.login() as client, held.login() as other:
         held.gate.clear()

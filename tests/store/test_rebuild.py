@@ -229,7 +229,9 @@ def test_guest_is_not_made_again(rig: Rig) -> None:
 def test_messages_are_back_in_order_with_all_they_had(rig: Rig) -> None:
     """SPEC §8.1: persistent messages on durable queues survive in order, content and properties unchanged."""
     rig.queue("q")
-    messages = [letter(b"%d" % number, headers=EVERY_TYPE, priority=number % 256, message_id=str(number)) for number in range(50)]
+    messages = [
+        letter(b"%d" % number, headers=EVERY_TYPE, priority=number % 256, message_id=str(number)) for number in range(50)
+    ]
     for message in messages:
         rig.publish(message)
     again = rig.restarted()

@@ -19,7 +19,7 @@ Subject = Batch | Removal | Reading
 
 
 class Work:
-    """A batch with the definitions that changed with it, a file to remove or a page to read; `done` is called on the loop."""
+    """A batch and the definitions that changed with it, a file to remove or a page to read. `done` is called on the loop."""
 
     __slots__ = ("changes", "done", "subject", "sync")
 
