@@ -1,7 +1,7 @@
 cimport cython
 from leveret.broker.chain cimport Chain
 from leveret.broker.consumer cimport Consumer, Rotation
-from leveret.broker.message cimport Entry, Message, new_entry
+from leveret.broker.message cimport Entry, Message, is_stub, new_entry
 from leveret.broker.pages cimport Pages
 from leveret.broker.work cimport Task, Work
 
@@ -66,6 +66,7 @@ cdef class Queue:
     cdef public Py_ssize_t back_count
     cdef public long long back_seq
     cdef public list loading
+    cdef public list handed
     cdef object _timers
     cdef object _expiry
     cdef object _deduplication
@@ -98,6 +99,9 @@ cdef class Queue:
     @cython.locals(entry=Entry)
     cdef Entry _next(self)
     cdef _flood(self)
+    cdef _strip(self, Entry entry)
+    @cython.locals(entry=Entry)
+    cpdef filled(self, list entries)
     cdef _add_behind(self, Entry entry)
     cpdef _load(self)
     @cython.locals(entry=Entry)

@@ -20,7 +20,7 @@ from leveret.broker.chain import Chain, Priorities, unchain
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
-from leveret.broker.message import Entry, Message, new_entry
+from leveret.broker.message import Entry, Message, is_stub, new_entry
 from leveret.broker.pages import PAGE_SIZE, Pages
 from leveret.broker.rewriting import counted
 from leveret.broker.timers import Timers
@@ -142,6 +142,7 @@ class Queue:
         "deleted",
         "durable",
         "expired",
+        "handed",
         "hidden",
         "is_queue",
         "lease",
@@ -206,6 +207,7 @@ class Queue:
         self.back_count = 0
         self.back_seq = 0
         self.loading: list[Any] | None = None
+        self.handed: list[Entry] = []
         self._expiry: Expiry | None = None
         self._cuts: list[tuple[int, int]] | None = None
         self.trimming = False
@@ -237,6 +239,8 @@ class Queue:
             entry.queue = self
             self.unacked_count += 1
             self.unacked_bytes += entry.message.body_size
+            if self.unacked_count > WINDOW_COUNT:
+                self._strip(entry)
         else:
             self._left(entry)
             self._gone(entry)
@@ -245,7 +249,7 @@ class Queue:
     def settle(self, entry: Entry) -> None:
         """Forget an unacknowledged message; its consumer has room for another."""
         self._forget(entry)
-        if self.ledger is not None:
+        if self.ledger is not None or entry.location != 0:
             self._gone(entry)
 
     def reject(self, entry: Entry) -> None:
@@ -263,9 +267,9 @@ class Queue:
                 continue
             if self._worn_out(entry):
                 continue
-            if entry.location != 0:
+            if entry.location != 0 and self.ledger is not None:
                 self.ledger.requeue(entry)
-            if self.traits.counts_deliveries:
+            if self.traits.counts_deliveries and not is_stub(entry.message):
                 entry.message = counted(entry.message, entry.delivery_count)
             self.ready_count += 1
             self.ready_bytes += entry.message.body_size
@@ -429,6 +433,8 @@ class Queue:
             if entry.location != 0:
                 self._gone(entry)
         consumer.deliver(entry)
+        if self.unacked_count > WINDOW_COUNT and not consumer.no_ack:
+            self._strip(entry)
 
     # Ready messages
 
@@ -455,6 +461,11 @@ class Queue:
         if entry is None and self.paged and self.loading is None:
             self._load()
             entry = self.chain.first()
+        if entry is not None and entry.message.header_size == 0:
+            if self.loading is None:
+                self.loading = self.chain.stubs(PAGE_SIZE)
+                self.work.storage.load_stubs(self, self.loading)
+            return None
         return entry
 
     def _remove_first(self, entry: Entry) -> None:
@@ -463,6 +474,28 @@ class Queue:
         self.chain.remove(entry)
         if self.paged and self.loading is None and self.ready_count - self.pages.count - self.back_count < LOAD_BELOW:
             self._load()
+
+    def _strip(self, entry: Entry) -> None:
+        """Beyond the window even what is unacknowledged is only in storage."""
+        if not self.work.storage.pages or not self.pageable():
+            return
+        self.handed.append(entry)
+        if len(self.handed) > PAGE_SIZE:
+            # Not this one: it may still have to take its place.
+            handed = self.handed[: len(self.handed) - 1]
+            self.handed = [entry]
+            self.work.storage.strip(self, handed)
+
+    def filled(self, entries: list[Entry]) -> None:
+        """Storage has brought the content of stubs back."""
+        if self.loading is not entries:
+            return
+        self.loading = None
+        if self.traits.counts_deliveries:
+            for entry in entries:
+                entry.message = counted(entry.message, entry.delivery_count)
+        self.rotation.revive()
+        self.dispatch()
 
     # Beyond the window: [front, in memory] [pages] [back, in memory until it makes a page]
 
@@ -564,6 +597,8 @@ class Queue:
     def _gone(self, entry: Entry) -> None:
         """It is here no more, nor on its way to where dead letters go."""
         if self.ledger is None or not entry.message.flags & PERSISTENT:
+            if entry.location != 0:
+                self.work.storage.release(entry)
             return
         if entry.location == 0:
             # Placed and gone within a moment: storage has not heard of it yet.
@@ -743,6 +778,7 @@ class Queue:
         """It is not unacknowledged any more."""
         self.work.left -= 1
         size = entry.message.body_size
+        entry.queue = None  # type: ignore[assignment]
         self.unacked_count -= 1
         self.unacked_bytes -= size
         consumer = entry.consumer
@@ -752,7 +788,6 @@ class Queue:
 
     def _give_back(self, entry: Entry) -> None:
         self._release(entry)
-        entry.queue = None  # type: ignore[assignment]
         entry.consumer = None
         entry.redelivered = True
         entry.delivery_count += 1

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.journal import Batch
-from leveret.store.paging import Reading
+from leveret.store.paging import Filling, Reading
 
 log = logging.getLogger("leveret.store")
 
@@ -22,7 +22,7 @@ class Work:
 
     __slots__ = ("changes", "done", "subject", "sync")
 
-    def __init__(self, subject: Batch | Reading, changes: list[Change], done: Done, sync: bool = True) -> None:
+    def __init__(self, subject: Batch | Reading | Filling, changes: list[Change], done: Done, sync: bool = True) -> None:
         self.subject = subject
         self.changes = changes
         self.done = done
@@ -64,12 +64,12 @@ class Committer:
         try:
             if work.changes:
                 self._definitions.change(work.changes)
-            if isinstance(work.subject, Reading):
-                work.subject.read()
-            else:
+            if isinstance(work.subject, Batch):
                 work.subject.write()
                 if self._sync and work.sync:
                     work.subject.sync()
+            else:
+                work.subject.read()
         except BaseException as fault:
             error = fault
         self._call_soon(work.done, error)
