@@ -5,28 +5,9 @@ from leveret.broker.message cimport Entry, Message, is_stub, new_entry
 from leveret.broker.pages cimport Pages
 from leveret.broker.work cimport Task, Work
 
-cdef int DISCARD_PIECE, WINDOW_COUNT, LOAD_BELOW, PAGE_SIZE
+cdef int WINDOW_COUNT, LOAD_BELOW, PAGE_SIZE
 cdef long WINDOW_BYTES
 cdef long FLOOD_BYTES, PERSISTENT
-
-cdef class Dispatch(Task):
-    cdef public Queue queue
-    cpdef bint run(self, Work work) except -1
-
-cdef class Expire(Task):
-    cdef Queue _queue
-    cpdef bint run(self, Work work) except -1
-
-cdef class Trim(Task):
-    cdef Queue _queue
-    cpdef bint run(self, Work work) except -1
-
-cdef class Discard(Task):
-    cdef list _heads
-    cdef object _ledger
-    cdef object _pages
-    @cython.locals(entry=Entry)
-    cpdef bint run(self, Work work) except -1
 
 @cython.final
 cdef class Queue:

@@ -16,7 +16,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import Traits
-from leveret.broker.chain import Chain, Priorities, unchain
+from leveret.broker.chain import Chain, Priorities
+from leveret.broker.chores import Discard, Dispatch, Expire, Trim
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
@@ -32,8 +33,6 @@ from leveret.wire.values import Table
 if TYPE_CHECKING:
     from leveret.broker.policy import Policy
 
-DISCARD_PIECE = 4096
-
 # From here on a publisher waits a moment for consumers that are busy reading.
 FLOOD_BYTES = 1 << 20
 
@@ -42,78 +41,6 @@ WINDOW_COUNT = 16_384
 WINDOW_BYTES = 16 << 20
 LOAD_BELOW = 8_192
 HURRYING_LOOKS = 8
-
-
-class Dispatch(Task):
-    """Goes on with a queue's deliveries that a spent budget interrupted."""
-
-    __slots__ = ("queue",)
-
-    def __init__(self, queue: "Queue") -> None:
-        self.queue = queue
-
-    def run(self, work: Work) -> bool:
-        self.queue.deferred = False
-        self.queue.dispatch()
-        return True
-
-
-class Expire(Task):
-    """Goes on dropping a queue's expired messages."""
-
-    __slots__ = ("_queue",)
-
-    def __init__(self, queue: "Queue") -> None:
-        self._queue = queue
-
-    def run(self, work: Work) -> bool:
-        return self._queue.expire_some(work.now)
-
-
-class Trim(Task):
-    """Goes on dropping what a new limit is too low for."""
-
-    __slots__ = ("_queue",)
-
-    def __init__(self, queue: "Queue") -> None:
-        self._queue = queue
-
-    def run(self, work: Work) -> bool:
-        return self._queue.trim_some()
-
-
-class Discard(Task):
-    """Frees chains of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
-
-    __slots__ = ("_heads", "_ledger", "_pages")
-
-    def __init__(self, heads: list[Entry], ledger: Any = None, pages: Pages | None = None) -> None:
-        self._heads = heads
-        self._ledger = ledger
-        self._pages = pages
-
-    def run(self, work: Work) -> bool:
-        if self._pages is not None and self._pages.count:
-            for record in self._pages.take():
-                work.storage.forget(record, self._ledger)
-            work.left -= PAGE_SIZE // 8
-            return False
-        for _ in range(DISCARD_PIECE):
-            if not self._heads:
-                return True
-            entry = self._heads.pop()
-            if entry.next is not None:
-                self._heads.append(entry.next)
-                entry.next = None
-            # What was dropped from the middle has left before.
-            if entry.location != 0 and entry.waiting and self._ledger is not None:
-                self._ledger.settle(entry)
-        work.left -= DISCARD_PIECE // 8
-        return False
-
-    def __del__(self) -> None:
-        for head in self._heads:
-            unchain(head)
 
 
 class Queue:
