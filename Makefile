@@ -5,9 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
 TEST_TOOLS := aio-pika amqpstorm celery coverage dramatiq hypothesis kombu mypy pika pytest pytest-timeout ruff
-PLAIN_SUITES := tests/wire tests/broker tests/protocol
+PLAIN_SUITES := tests/wire tests/broker tests/protocol tests/store
 
-.PHONY: run test build check bench fuzz coverage clean
+.PHONY: run test build check bench fuzz soak coverage clean
 
 run: $(VENV)/.installed
 	@echo "Connect with amqp://guest:guest@127.0.0.1:5672/ (pika, aio-pika, kombu, any RabbitMQ client). Ctrl-C stops it."
@@ -30,6 +30,10 @@ bench: $(VENV)/.installed
 
 fuzz: $(VENV)/.installed $(VENV)/.tools
 	FUZZ_FRAMES=5000000 $(BIN)/python -m pytest -q tests/properties/test_fuzz.py
+
+soak: $(VENV)/.installed $(VENV)/.tools
+	SOAK_SEEDS=300 $(BIN)/python -m pytest -q tests/store/test_power_cut.py
+	SOAK_KILLS=200 $(BIN)/python -m pytest -q tests/crash
 
 coverage: $(VENV)/.installed $(VENV)/.tools
 	LEVERET_PURE=1 $(BIN)/python -m coverage run --source $$($(BIN)/python -c 'import leveret; print(leveret.__path__[0])') -m pytest -q $(PLAIN_SUITES)

@@ -129,7 +129,7 @@ class Broker:
         self.storage.remove("user", "", name)
         for rights in user.rights.values():
             rights.revoke()
-            self._store_rights(rights)
+            self.storage.remove("permission", rights.vhost_name, name)
         self.changed()
         for presence in list(user.present):
             presence.shut(f"user '{name}' is deleted")

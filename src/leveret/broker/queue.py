@@ -252,7 +252,13 @@ class Queue:
             self._add(entry)
         self._watch(entries)
         self.next_seq = next_seq
+        self._restored()
         self._trim()
+
+    def _restored(self) -> None:
+        # Storage does not hear of a policy that gives messages less time.
+        if self.traits.message_ttl_ms is not None and self.ready_count:
+            self._shorten(self.work.now + self.traits.message_ttl_ms)
 
     def apply(self, traits: Traits, now: int) -> None:
         """Follow these limits and times from now on."""
@@ -322,6 +328,9 @@ class Queue:
             if consumer is None:
                 return
             self._remove_first(entry)
+            if entry.location == 0 and consumer.no_ack and self.ledger is not None:
+                # Storage may hear of it only now, and must hear that it is gone.
+                self.work.store()
             self._hand_over(entry, consumer)
 
     def hurrying(self, now: int) -> bool:
@@ -471,6 +480,9 @@ class Queue:
             self.chain.append(entry)
         if stale:
             return
+        if self._cuts is not None:
+            for entry in entries:
+                self._cut(entry)
         self._watch(entries)
         if self.paged and self.ready_count - self.pages.count - self.back_count < LOAD_BELOW:
             self._load()
@@ -484,6 +496,7 @@ class Queue:
         self.ready_count = pages.count
         self.ready_bytes = body_bytes
         self.next_seq = self.back_seq = next_seq
+        self._restored()
         if pages.count:
             self.paged = True
             self._load()
@@ -661,13 +674,16 @@ class Queue:
         """Give the first message the time that changes have left it."""
         assert self._cuts is not None
         entry = self.chain.first()
-        # What is unacknowledged may come back before the first.
-        while self._cuts and self.unacked_count == 0 and (entry is None or entry.seq >= self._cuts[0][0]):
+        # What is unacknowledged may come back before the first, and what is paged out comes next.
+        while self._cuts and self.unacked_count == 0 and self._is_behind(entry, self._cuts[0][0]):
             del self._cuts[0]
         if entry is not None:
             self._cut(entry)
         if not self._cuts:
             self._cuts = None
+
+    def _is_behind(self, entry: Entry | None, seq: int) -> bool:
+        return not self.paged if entry is None else entry.seq >= seq
 
     def _cut(self, entry: Entry) -> None:
         """Give a message that time: (seq, latest) is for those before seq."""

@@ -122,6 +122,7 @@ class VirtualHost:
         self.limits: dict[str, int] = {}
         self.parameters: dict[tuple[str, str], Any] = {}
         self.tracing = False
+        self.deleted = False
         self.present: dict[Presence, None] = {}
         self.policies = Policies()
         self.operator_policies = Policies(operator=True)
@@ -249,7 +250,7 @@ class VirtualHost:
         self._broker.changed()
 
     def _forget_exchange(self, exchange: Exchange) -> None:
-        if exchange.durable:
+        if exchange.durable and not self.deleted:
             self._broker.storage.remove("exchange", self.name, exchange.name)
 
     # Queues
@@ -279,7 +280,8 @@ class VirtualHost:
         # RabbitMQ: an exclusive queue is never durable, whatever was asked.
         durable = durable and owner is None
         if queue is None:
-            self._check_new_queue(name, arguments, rights)
+            self._check_dead_letters(name, arguments, rights)
+            self._check_new_queue(name, durable, auto_delete, owner, arguments)
             return self._make_queue(name, durable, auto_delete, owner, arguments)
         if queue.owner is not owner:
             raise locked(queue)
@@ -296,13 +298,13 @@ class VirtualHost:
             return arguments
         return {**arguments, "x-queue-type": self.default_queue_type}
 
-    def _check_new_queue(self, name: str, arguments: Table, rights: Rights | None) -> None:
+    def _check_dead_letters(self, name: str, arguments: Table, rights: Rights | None) -> None:
         check_name_argument(arguments, "x-dead-letter-exchange", self.queue_title(name))
         if rights is not None and "x-dead-letter-exchange" in arguments:
             rights.check_queue("read", name)
             rights.check_exchange("write", str(arguments["x-dead-letter-exchange"]))
 
-    def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
+    def _check_new_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> None:
         title = self.queue_title(name)
         check_queue_arguments(arguments, title)
         limit = self.limits.get("max-queues")
@@ -312,6 +314,9 @@ class VirtualHost:
             )
         if queue_type(arguments) == "quorum":
             check_quorum_properties(title, durable, owner is not None, auto_delete)
+
+    def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
+        title = self.queue_title(name)
         queue = Queue(name, title, self._broker.work, arguments, self._broker.timers)
         queue.durable = durable
         queue.auto_delete = auto_delete
@@ -428,7 +433,7 @@ class VirtualHost:
                 pending.extend(source.inbound.values())
 
     def _forget_binding(self, binding: Binding) -> None:
-        if binding.source.durable and binding.destination.durable:
+        if binding.source.durable and binding.destination.durable and not self.deleted:
             self._broker.storage.remove("binding", self.name, name_of(binding))
 
     # Policies, limits and tracing
@@ -540,6 +545,8 @@ class VirtualHost:
 
     def close(self) -> None:
         """It is deleted: end its connections, and remove everything."""
+        # Storage has heard of it; another one of this name may be there before everything is removed.
+        self.deleted = True
         for presence in list(self.present):
             presence.shut(f"vhost '{self.name}' is deleted")
         self._broker.work.add(Demolish(self))
@@ -568,8 +575,9 @@ def inbound(destination: "Destination") -> dict[object, object]:
 def name_of(binding: Binding) -> str:
     """A binding's own name: source, kind and name of the destination, routing key and arguments."""
     kind = "queue" if isinstance(binding.destination, Queue) else "exchange"
-    parts = (binding.source.name, kind, binding.destination.name, binding.routing_key, repr(frozen(binding.arguments)))
-    return "\0".join(parts)
+    arguments = repr(frozen(binding.arguments))
+    # Written as Python writes it: names may contain anything.
+    return repr((binding.source.name, kind, binding.destination.name, binding.routing_key, arguments))
 
 
 def check_access(queue: Queue, owner: object) -> None:

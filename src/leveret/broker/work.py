@@ -19,6 +19,8 @@ from leveret.errors import AMQPError
 
 PASS_BUDGET = 2000
 FORGET_FROM = 64
+# Two for each place; a message in more queues is stored in pieces.
+PLACED_MAX = 2000
 
 log = logging.getLogger("leveret.broker")
 
@@ -57,7 +59,7 @@ class Work:
 
     def place(self, message: Message, queue: Any, entry: Entry) -> None:
         """A message took a place that must be stored."""
-        if self.placing is not message:
+        if self.placing is not message or len(self.placed) >= PLACED_MAX:
             self.store()
             self.placing = message
         self.placed.append(queue)

@@ -18,7 +18,7 @@ from leveret.server.config import BadSetting, Config, file_of, load
 from leveret.server.definitions import BadDefinition
 from leveret.server.node import Node
 from leveret.store.definitions import NewerFormat
-from leveret.store.opening import InUse
+from leveret.store.opening import InUse, Unusable
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,7 +44,7 @@ def main(config: str | None, **flags: Any) -> None:
     raise_file_limit()
     try:
         event_loop()(serve(settings))
-    except (InUse, NewerFormat) as error:
+    except (InUse, NewerFormat, Unusable) as error:
         fail(str(error), 1)
     except BadDefinition as error:
         fail(f"bad setting {error.place} in {file_of(config, os.environ)}: {error.rule}", 2)

@@ -484,10 +484,10 @@ class Connection:
             self.output.write_method(0, self._close_method(error))
 
     def _leave_pending(self) -> None:
-        """Have the task in hand finished as everybody's work: nobody here waits for it any more."""
-        if self.session.pending is not None:
+        """Have the task in hand finished as everybody's work, unless it only waits: nobody here does any more."""
+        if self.session.pending is not None and not self.awaiting:
             self.broker.work.add(self.session.pending)
-            self.session.pending = None
+        self.session.pending = None
 
     def _release(self) -> list[Entry]:
         """Stop all channels and delete exclusive queues; what was unacknowledged, to be given back."""

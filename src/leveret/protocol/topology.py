@@ -52,10 +52,12 @@ def when_stored(channel: "Channel", method: Method) -> None:
     channel.session.do(Await(channel.broker.storage, answer))
 
 
-def reply_stored(channel: "Channel", no_wait: bool, method: Method) -> None:
+def reply_stored(channel: "Channel", no_wait: bool, method: Method, durable: bool = True) -> None:
     """Answer a definition: when it is on disk, if it is a durable one."""
-    if not no_wait:
+    if durable and not no_wait:
         when_stored(channel, method)
+    else:
+        reply(channel, no_wait, method)
 
 
 def on_access_request(channel: "Channel", m: AccessRequest) -> None:
@@ -76,7 +78,7 @@ def on_exchange_declare(channel: "Channel", m: ExchangeDeclare) -> None:
             arguments=m.arguments,
             rights=rights,
         )
-    reply_stored(channel, m.no_wait, ExchangeDeclareOk())
+    reply_stored(channel, m.no_wait, ExchangeDeclareOk(), m.durable and not m.passive)
 
 
 def on_exchange_delete(channel: "Channel", m: ExchangeDelete) -> None:
@@ -123,7 +125,8 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
         if m.exclusive and len(channel.vhost.queues) > count:
             session.own(queue)
     channel.last_queue_name = queue.name
-    reply_stored(channel, m.no_wait, QueueDeclareOk(queue.name, queue.ready_count, queue.consumer_count))
+    answer = QueueDeclareOk(queue.name, queue.ready_count, queue.consumer_count)
+    reply_stored(channel, m.no_wait, answer, queue.durable and not m.passive)
 
 
 def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
@@ -140,7 +143,7 @@ def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
     name = channel.queue_name(m.queue)
     channel.session.rights.check_queue("read", name)
     queue = channel.vhost.queue(name, channel.session)
-    reply(channel, m.no_wait, QueuePurgeOk(queue.purge()))
+    reply_stored(channel, m.no_wait, QueuePurgeOk(queue.purge()), queue.durable)
 
 
 def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
@@ -150,7 +153,7 @@ def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
     channel.vhost.exchange(source)
     queue = channel.vhost.queue(name, channel.session)
     channel.vhost.bind(source, queue, key, m.arguments)
-    reply_stored(channel, m.no_wait, QueueBindOk())
+    reply_stored(channel, m.no_wait, QueueBindOk(), queue.durable)
 
 
 def on_queue_unbind(channel: "Channel", m: QueueUnbind) -> None:

@@ -15,7 +15,7 @@ from leveret.server.inbox import Inbox
 from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
 from leveret.server.transport import Transport
-from leveret.store.opening import Opened
+from leveret.store.opening import Opened, open_folder
 
 BACKLOG = 1024
 STOP_S = 5.0
@@ -106,11 +106,12 @@ class Node:
             while not self.broker.work.drain():
                 self.broker.work.begin()
             self._opened.close()
+            self.failed = self.failed or self._opened.store.failed
         log.info("stopped")
 
 
 def open_store(config: Config) -> Opened:
-    return Opened(Path(config.data_dir), config.settings(), now_ms(), config.segment_size)
+    return open_folder(Path(config.data_dir), config.settings(), now_ms(), config.segment_size)
 
 
 def configured_broker(config: Config, opened: Opened | None = None) -> Broker:

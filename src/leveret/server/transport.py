@@ -172,6 +172,7 @@ class Transport(asyncio.BufferedProtocol):
         if connection.tick_at != self._tick_at:
             # The model has ended it, outside of its own pass.
             self._set_timer(connection)
+            self._hear(connection)
         if output.blocked:
             unsent = self._socket.get_write_buffer_size()
             if unsent > UNREAD_MAX:
@@ -186,6 +187,7 @@ class Transport(asyncio.BufferedProtocol):
         """Close because the broker stops."""
         if self.connection is not None:
             self.connection.shut(reason, now_ms())
+            self._hear(self.connection)
             self._after(self.connection)
 
     def lose_confirms(self) -> None:
@@ -258,6 +260,11 @@ class Transport(asyncio.BufferedProtocol):
             self._paused &= ~reason
             if not self._paused:
                 self._socket.resume_reading()
+
+    def _hear(self, connection: Connection) -> None:
+        """Hear a client again that waited for storage, as it must answer a close now."""
+        if not connection.busy:
+            self._resume(BUSY)
 
     def _set_timer(self, connection: Connection) -> None:
         self._cancel_timer()

@@ -5,7 +5,7 @@ Always the oldest, so that a settlement never outlives the message it is about, 
   (1) It begins when the files are more than twice what is live, and three segments on top.
   (2) Copied are live places, and how often live messages were given back; settlements need no copy.
   (3) The file is removed when the copies are on disk.
-  (4) While a transaction is being committed nothing is copied: its records do not count yet.
+  (4) While a transaction is being committed nothing is copied or removed: its records do not count yet.
 """
 
 import logging
@@ -54,18 +54,27 @@ class Clean(Task):
 
     def run(self, work: Work) -> bool:
         segment = self._segment
+        if self._store.open_groups:
+            self._store.wait_for_groups(self)
+            return True
         if not segment.live_count and not segment.requeues:
             self._store.cleaned(self._journal, segment)
             return True
-        if self._store.open_groups:
-            work.left = 0
-            return False
         while work.left > 0:
             if self._batch is None and not self._read(work):
-                self._store.cleaned(self._journal, segment)
+                self._finish()
                 return True
             self._copy(work)
-        return False
+        # It takes long, and those behind it on the list must not wait.
+        work.add(self)
+        return True
+
+    def _finish(self) -> None:
+        segment = self._segment
+        if segment.live_count:
+            segment.damaged = True
+            log.error("%s: %d messages are damaged and could not be copied", segment.name, segment.live_count)
+        self._store.cleaned(self._journal, segment)
 
     def _read(self, work: Work) -> bool:
         """Read the next batch; False if there is none."""

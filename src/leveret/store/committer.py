@@ -9,20 +9,21 @@ import threading
 from collections.abc import Callable
 
 from leveret.store.definitions import Change, DefinitionsFile
-from leveret.store.journal import Batch
+from leveret.store.journal import Batch, Removal
 from leveret.store.paging import Filling, Reading
 
 log = logging.getLogger("leveret.store")
 
 Done = Callable[[BaseException | None], None]
+Subject = Batch | Removal | Reading | Filling
 
 
 class Work:
-    """A batch with the definitions that changed with it, or a page to read; `done` is called on the loop."""
+    """A batch and the definitions that changed with it, a file to remove or a page to read. `done` is called on the loop."""
 
     __slots__ = ("changes", "done", "subject", "sync")
 
-    def __init__(self, subject: Batch | Reading | Filling, changes: list[Change], done: Done, sync: bool = True) -> None:
+    def __init__(self, subject: Subject, changes: list[Change], done: Done, sync: bool = True) -> None:
         self.subject = subject
         self.changes = changes
         self.done = done
@@ -30,18 +31,19 @@ class Work:
 
 
 class Committer:
-    """The thread. `call_soon` brings a call back to the loop."""
+    """The thread. `call_soon` brings a call back to the loop. After a failure nothing is written any more."""
 
     def __init__(self, definitions: DefinitionsFile, call_soon: Callable[..., object], sync: bool) -> None:
         self._definitions = definitions
         self._call_soon = call_soon
         self._sync = sync
-        self._queue: queue.SimpleQueue[Work | Callable[[], None] | None] = queue.SimpleQueue()
+        self.failed: BaseException | None = None
+        self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="leveret-committer", daemon=True)
         self._thread.start()
 
-    def put(self, work: Work | Callable[[], None]) -> None:
-        """Have this written, or called in the thread, after all that was put before."""
+    def put(self, work: Work) -> None:
+        """Have this done after all that was put before."""
         self._queue.put(work)
 
     def stop(self) -> None:
@@ -54,22 +56,24 @@ class Committer:
             work = self._queue.get()
             if work is None:
                 return
-            if isinstance(work, Work):
-                self._commit(work)
-            else:
-                work()
+            self._commit(work)
 
     def _commit(self, work: Work) -> None:
-        error: BaseException | None = None
-        try:
-            if work.changes:
-                self._definitions.change(work.changes)
-            if isinstance(work.subject, Batch):
-                work.subject.write()
-                if self._sync and work.sync:
-                    work.subject.sync()
-            else:
-                work.subject.read()
-        except BaseException as fault:
-            error = fault
-        self._call_soon(work.done, error)
+        if self.failed is None:
+            try:
+                carry_out(work, self._definitions, self._sync)
+            except BaseException as fault:
+                self.failed = fault
+        self._call_soon(work.done, self.failed)
+
+
+def carry_out(work: Work, definitions: DefinitionsFile, sync: bool) -> None:
+    """Do one piece of work; without `sync`, have nothing synced."""
+    if work.changes:
+        definitions.change(work.changes)
+    if isinstance(work.subject, Reading | Filling):
+        work.subject.read()
+        return
+    work.subject.write()
+    if sync and work.sync:
+        work.subject.sync()

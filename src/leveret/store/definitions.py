@@ -1,11 +1,12 @@
 """Definitions on disk: vhosts, users, rights, policies, exchanges, queues and bindings as rows of one SQLite table.
 
 definition(kind, vhost, name, value)     value is JSON; AMQP tables in it are base64 of their wire form
-fact(name, value)                        format, clean
+fact(name, value)                        format, clean, last_queue_id
 
 (1) Changes are gathered on the loop and carried out in the committer's thread, a transaction for each batch, before
     the journal's part of it: a queue's row is on disk before any record names its id.
-(2) `fact.format` is 1; a higher one is refused.
+(2) `fact.format` is 1; a higher one is refused, and nothing is written.
+(3) Names are text of any octets: AMQP's need not be UTF-8.
 """
 
 import base64
@@ -40,21 +41,24 @@ class DefinitionsFile:
 
     def __init__(self, folder: Path) -> None:
         self._db = sqlite3.connect(folder / FILE_NAME, isolation_level=None, check_same_thread=False)
+        self._db.text_factory = lambda octets: octets.decode("utf-8", "surrogateescape")
+        self._check_format(folder)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.executescript(_SCHEMA)
+        self.change([set_fact("format", str(FORMAT))])
+
+    def _check_format(self, folder: Path) -> None:
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'fact'").fetchone():
+            return
         found = self.fact("format")
-        if found is None:
-            self.set_fact("format", str(FORMAT))
-        elif int(found) > FORMAT:
+        if found is not None and int(found) > FORMAT:
+            self._db.close()
             raise NewerFormat(f"{folder / FILE_NAME} has format {found}; this version knows {FORMAT}")
 
     def fact(self, name: str) -> str | None:
         row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
-
-    def set_fact(self, name: str, value: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, value))
 
     def rows(self) -> list[Row]:
         """Everything defined."""
@@ -76,17 +80,28 @@ class DefinitionsFile:
         self._db.close()
 
 
+def set_fact(name: str, value: str) -> Change:
+    return "INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, value)
+
+
 def put(kind: str, vhost: str, name: str, value: dict[str, Any]) -> Change:
-    row = (kind, vhost, name, msgspec.json.encode(value).decode())
-    return "INSERT OR REPLACE INTO definition VALUES (?, ?, ?, ?)", row
+    row = (kind, octets(vhost), octets(name), msgspec.json.encode(value).decode())
+    return "INSERT OR REPLACE INTO definition VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT), ?)", row
 
 
 def remove(kind: str, vhost: str, name: str) -> Change:
-    return "DELETE FROM definition WHERE kind = ? AND vhost = ? AND name = ?", (kind, vhost, name)
+    statement = "DELETE FROM definition WHERE kind = ? AND vhost = CAST(? AS TEXT) AND name = CAST(? AS TEXT)"
+    return statement, (kind, octets(vhost), octets(name))
 
 
 def remove_vhost(vhost: str) -> Change:
-    return "DELETE FROM definition WHERE vhost = ?", (vhost,)
+    # Users and what is the whole broker's are in no vhost, which is not the one without a name.
+    statement = "DELETE FROM definition WHERE vhost = CAST(? AS TEXT) AND kind NOT IN ('user', 'global_parameter')"
+    return statement, (octets(vhost),)
+
+
+def octets(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def packed(table: Table) -> str:

@@ -51,7 +51,9 @@ class Disk:
 
     def lock(self) -> bool:
         """Keep others out; False if another process is in."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.folder.exists():
+            self.folder.mkdir(parents=True)
+            sync_folder(self.folder.resolve().parent)
         self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,12 +86,16 @@ class Disk:
 
     def sync_folder(self) -> None:
         """Make creations and removals durable."""
-        fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_folder(self.folder)
 
     def free_bytes(self) -> int:
         found = os.statvfs(self.folder)
         return found.f_bavail * found.f_frsize
+
+
+def sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -37,14 +37,19 @@ OFFSET_MASK = (1 << 32) - 1
 
 
 class Locations:
-    """For what the journal has been told of already: only the places are given free."""
+    """For what the journal has been told of already, by a purge: only the places are given free."""
 
-    __slots__ = ("_journal",)
+    __slots__ = ("_journal", "_ledger")
 
-    def __init__(self, journal: "Journal") -> None:
+    def __init__(self, journal: "Journal", ledger: "Ledger") -> None:
         self._journal = journal
+        self._ledger = ledger
 
     def settle(self, entry: Entry) -> None:
+        if self._journal.is_moved(entry.location):
+            # Perhaps since then: the copy may outlive the segment in which the purge is said.
+            self._ledger.settle(entry)
+            return
         self._journal.release(entry.location)
         entry.location = 0
 
@@ -57,7 +62,7 @@ class Ledger:
     def __init__(self, journal: "Journal", queue_id: int) -> None:
         self._journal = journal
         self.queue_id = queue_id
-        self.locations = Locations(journal)
+        self.locations = Locations(journal, self)
         self._first = 0
         self._last = -1
         self._runs: list[tuple[int, int]] = []
@@ -207,6 +212,10 @@ class Journal:
             return bytes(writing.data[at : at + size])
         return segment.file.read(offset, size)
 
+    def is_moved(self, location: int) -> bool:
+        """Whether compaction has moved what has this location."""
+        return location in self._moved
+
     def is_taken(self, location: int) -> bool:
         """Whether a place is in a batch that the committer has."""
         segment, offset = self.place_of(location)
@@ -280,11 +289,10 @@ class Journal:
             self._start_segment(segment.number + 1)
         return taken
 
-    def remove_file(self, segment: Segment) -> None:
-        """Remove a segment's file; runs in the committer's thread."""
-        segment.file.close()
-        self._disk.remove(segment.name)
-        self._disk.sync_folder()
+    def remove(self, segment: Segment) -> "Removal":
+        """Forget a segment; what the committer has to do then."""
+        del self.segments[segment.number]
+        return Removal(self._disk, segment)
 
     def committed(self, batch: "Batch") -> None:
         """A batch is on disk."""
@@ -317,15 +325,39 @@ class Batch:
             self._folder.sync_folder()
 
 
+class Removal:
+    """A segment that nobody needs any more, whose file goes."""
+
+    __slots__ = ("_disk", "_segment")
+
+    def __init__(self, disk: Disk, segment: Segment) -> None:
+        self._disk = disk
+        self._segment = segment
+
+    def write(self) -> None:
+        """Remove it; runs in the committer's thread."""
+        self._segment.file.close()
+        if self._segment.damaged:
+            self._disk.rename(self._segment.name, f"damaged-{self._segment.name}")
+        else:
+            self._disk.remove(self._segment.name)
+
+    def sync(self) -> None:
+        self._disk.sync_folder()
+
+
 def merged(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same seqs in as few runs as there can be."""
     if len(runs) < 2:
         return runs
     runs.sort()
-    found = [runs[0]]
+    found = []
+    start, end = runs[0]
     for first, last in runs[1:]:
-        if first == found[-1][1] + 1:
-            found[-1] = (found[-1][0], last)
+        if first == end + 1:
+            end = last
         else:
-            found.append((first, last))
+            found.append((start, end))
+            start, end = first, last
+    found.append((start, end))
     return found

@@ -1,18 +1,19 @@
 """Opening a data folder: recover what is there, or begin."""
 
 import logging
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 from leveret.broker.broker import Broker
 from leveret.broker.settings import Settings
 from leveret.store.committer import Committer
-from leveret.store.definitions import DefinitionsFile
+from leveret.store.definitions import DefinitionsFile, set_fact
 from leveret.store.disk import Disk
 from leveret.store.journal import SEGMENT_SIZE, Journal
 from leveret.store.rebuild import rebuild
 from leveret.store.recovery import Recovery
-from leveret.store.store import SPILL_NUMBER, SPILL_PREFIX, Store
+from leveret.store.store import LAST_QUEUE_ID, SPILL_NUMBER, SPILL_PREFIX, Store
 
 log = logging.getLogger("leveret.store")
 
@@ -21,24 +22,27 @@ class InUse(Exception):
     """Another process has the data folder."""
 
 
+class Unusable(Exception):
+    """The data folder cannot be made, read or written."""
+
+
 class Opened:
     """A broker with its store; `fresh` says that the folder was empty."""
 
-    def __init__(self, folder: Path, settings: Settings, now: int, segment_size: int = SEGMENT_SIZE) -> None:
-        self._disk = Disk(folder)
-        if not self._disk.lock():
-            raise InUse(f"{folder} is in use by another process")
-        self._definitions = DefinitionsFile(folder)
+    def __init__(
+        self, disk: Disk, definitions: DefinitionsFile, settings: Settings, now: int, segment_size: int = SEGMENT_SIZE
+    ) -> None:
+        self._disk = disk
+        self._definitions = definitions
         self._committer: Committer | None = None
         self._was_clean = clean = self._definitions.fact("clean") == "yes"
-        self._definitions.set_fact("clean", "no")
+        self._definitions.change([set_fact("clean", "no")])
         rows = self._definitions.rows()
         self.fresh = not rows
         journal = Journal(self._disk, segment_size)
         recovery = Recovery(self._disk, journal)
-        recovery.read()
-        ids = [value["id"] for kind, _, _, value in rows if kind in ("queue", "hidden")]
-        next_id = max([recovery.highest_queue_id, *ids], default=0) + 1
+        recovery.read(clean)
+        next_id = max(recovery.highest_queue_id, int(self._definitions.fact(LAST_QUEUE_ID) or 0)) + 1
         self.store = Store(journal, empty_spill(self._disk, segment_size), next_id, recovery.highest_group)
         self.broker = Broker(settings, self.store)
         self.broker.work.now = now
@@ -67,19 +71,39 @@ class Opened:
 
     def leave(self) -> None:
         """Let the folder go as it was: the broker does not start."""
-        self._definitions.set_fact("clean", "yes" if self._was_clean else "no")
+        self._definitions.change([set_fact("clean", "yes" if self._was_clean else "no")])
         self._definitions.close()
         self._disk.unlock()
 
     def close(self) -> None:
         """Write and sync all there is, and let the folder go; the loop has ended its part."""
+        store = self.store
         if self._committer is not None:
             self._committer.stop()
-        if self.store.failed is None:
-            self.store.finish(self._definitions)
-            self._definitions.set_fact("clean", "yes")
+            store.failed = store.failed or self._committer.failed
+        if store.failed is None:
+            try:
+                store.finish(self._definitions)
+                self._definitions.change([set_fact("clean", "yes")])
+            except (OSError, sqlite3.Error) as error:
+                store.failed = error
         self._definitions.close()
         self._disk.unlock()
+
+
+def open_folder(folder: Path, settings: Settings, now: int, segment_size: int = SEGMENT_SIZE) -> Opened:
+    """Open a data folder: InUse, NewerFormat or Unusable if that cannot be."""
+    disk = Disk(folder)
+    try:
+        if not disk.lock():
+            raise InUse(f"{folder} is in use by another process")
+        return Opened(disk, DefinitionsFile(folder), settings, now, segment_size)
+    except (OSError, sqlite3.Error) as error:
+        disk.unlock()
+        raise Unusable(f"cannot use the data folder {folder}: {error}") from error
+    except BaseException:
+        disk.unlock()
+        raise
 
 
 def empty_spill(disk: Disk, segment_size: int) -> Journal:

@@ -1,5 +1,6 @@
 """From the rows of the definitions file to a broker: vhosts, users, rights, exchanges, queues, bindings, policies."""
 
+from ast import literal_eval
 from typing import Any
 
 from leveret.broker.broker import Broker
@@ -98,7 +99,7 @@ def _queue(broker: Broker, vhost: str, name: str, value: dict[str, Any]) -> None
 
 def _binding(broker: Broker, vhost: str, name: str, value: dict[str, Any]) -> None:
     where = _in(broker, vhost)
-    source, kind, destination, routing_key, _ = name.split("\0", 4)
+    source, kind, destination, routing_key, _ = literal_eval(name)
     found = where.queues.get(destination) if kind == "queue" else where.exchanges.get(destination)
     if found is not None and source in where.exchanges:
         where.bind(source, found, routing_key, unpacked(value["arguments"]))

@@ -5,11 +5,14 @@ groups; the second makes entries of what was placed and is not gone. So the orde
 reading them twice gives the same.
 
   (1) A batch that is not whole and above every "synced" mark is a torn end: it was never promised to anybody, and is cut.
-  (2) Any other damage is reported with its place, reading goes on at the next whole batch, and the file is kept aside.
+      After a clean end there is none.
+  (2) Any other damage is reported with its place, reading goes on at the next whole batch, and the file is kept aside
+      when its time has come.
   (3) After an unclean end every message counts as redelivered.
 """
 
 import logging
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -35,6 +38,8 @@ from leveret.store.records import (
 )
 from leveret.store.segment import FILE_MAGIC, Batch, Segment, next_batch_offset, read_batch
 from leveret.store.store import Store
+
+NAME = re.compile(PREFIX + r"-(\d+)\.log")
 
 log = logging.getLogger("leveret.store")
 
@@ -130,6 +135,9 @@ class Recovery:
         self._gone: dict[int, Gone] = {}
         self._committed: set[int] = set()
         self._in_groups: list[tuple[int, int, int, int]] = []
+        self._ends: list[tuple[Segment, int, int]] = []
+        self._last_batch = 0
+        self._synced = 0
         self.highest_group = 0
         self.highest_queue_id = 0
         self.message_count = 0
@@ -137,42 +145,50 @@ class Recovery:
 
     # The first reading
 
-    def read(self) -> None:
+    def read(self, clean: bool = False) -> None:
         """Check all segments, and gather what is gone."""
-        number = batch_number = 0
-        for name in self._names():
-            number = int(name[len(PREFIX) + 1 : -4])
+        number = 0
+        for number, name in self._names():
             segment = self._open(number, name)
-            if segment is None:
-                continue
-            self._journal.segments[number] = segment
-            segment.requeues = True
-            for batch in self._batches(segment):
-                batch_number = max(batch_number, batch.number)
-                self._gather(batch.payload)
+            if segment is not None:
+                self._journal.segments[number] = segment
+                segment.requeues = True
+                self._read_segment(segment)
+        for segment, offset, lost in self._ends:
+            if clean or lost <= self._synced:
+                self._report(segment, offset, segment.size)
+            else:
+                self._cut(segment, offset)
+        self._sync()
         for group, queue, first, last in self._in_groups:
             if group in self._committed:
                 self._gone_of(queue).settle(first, last)
         for gone in self._gone.values():
             gone.sort()
-        self._journal.begin(number + 1, batch_number + 1)
+        self._journal.begin(number + 1, self._last_batch + 1)
 
-    def _names(self) -> list[str]:
-        return [name for name in self._disk.names() if name.startswith(f"{PREFIX}-") and name.endswith(".log")]
+    def _names(self) -> list[tuple[int, str]]:
+        found = [(NAME.fullmatch(name), name) for name in self._disk.names()]
+        return sorted((int(match[1]), name) for match, name in found if match is not None)
 
     def _open(self, number: int, name: str) -> Segment | None:
         file = self._disk.open(name)
         size = file.size()
-        if file.read(0, len(FILE_MAGIC)) != FILE_MAGIC:
-            if size > len(FILE_MAGIC):
-                self._report(f"{name}: not a segment of the journal; set aside")
-                self._disk.rename(name, f"damaged-{name}")
-            else:
-                # Made, and never written to.
-                self._disk.remove(name)
+        if size <= len(FILE_MAGIC):
+            # Made, and never written to.
             file.close()
+            self._disk.remove(name)
             return None
         return Segment(number, name, file, size)
+
+    def _read_segment(self, segment: Segment) -> None:
+        before = self._last_batch
+        for batch in self._batches(segment):
+            self._last_batch = max(self._last_batch, batch.number)
+            self._synced = max(self._synced, batch.synced)
+            self._gather(batch.payload)
+        if self._last_batch > before and segment.file.read(0, len(FILE_MAGIC)) != FILE_MAGIC:
+            self._report(segment, 0, len(FILE_MAGIC))
 
     def _batches(self, segment: Segment) -> Iterator[Batch]:
         """The whole batches of a segment; damage is reported and stepped over."""
@@ -185,17 +201,35 @@ class Recovery:
                 continue
             following = next_batch_offset(segment.file, offset, segment.size)
             if following is None:
-                self._cut(segment, offset)
+                # What it is shows when the marks of all segments are known.
+                self._ends.append((segment, offset, self._last_batch + 1))
                 break
-            self._report(f"{segment.name}: {following - offset} octets at {offset} are damaged; reading goes on behind them")
+            self._report(segment, offset, following)
             offset = following
 
     def _cut(self, segment: Segment, offset: int) -> None:
-        """Nothing whole follows: a torn end."""
+        """A torn end: take it off."""
         log.warning("%s: cut %d octets of an unfinished write at %d", segment.name, segment.size - offset, offset)
         segment.size = segment.written = offset
+        if offset > len(FILE_MAGIC):
+            segment.file.truncate(offset)
+            return
+        segment.file.close()
+        self._disk.remove(segment.name)
+        del self._journal.segments[segment.number]
 
-    def _report(self, text: str) -> None:
+    def _sync(self) -> None:
+        """Have on disk what was read: it counts as such from now on."""
+        for segment, _, _ in self._ends:
+            if segment.number in self._journal.segments:
+                segment.file.sync()
+        if self._journal.segments:
+            self._journal.segments[max(self._journal.segments)].file.sync()
+        self._disk.sync_folder()
+
+    def _report(self, segment: Segment, start: int, end: int) -> None:
+        segment.damaged = True
+        text = f"{segment.name}: {end - start} octets at {start} are damaged; what they said is lost"
         log.error("%s", text)
         self.damage.append(text)
 

@@ -27,10 +27,23 @@ class Segment:
     """One file.
 
     `size` counts what is handed to the committer too, `written` only what is in the file. `origins` are the places that
-    were moved here, by offset, and the locations by which their entries know them.
+    were moved here, by offset, and the locations by which their entries know them. A `damaged` file is never removed, but
+    kept aside.
     """
 
-    __slots__ = ("_dead", "file", "live_count", "name", "number", "origins", "requeues", "size", "total_count", "written")
+    __slots__ = (
+        "_dead",
+        "damaged",
+        "file",
+        "live_count",
+        "name",
+        "number",
+        "origins",
+        "requeues",
+        "size",
+        "total_count",
+        "written",
+    )
 
     def __init__(self, number: int, name: str, file: File, size: int) -> None:
         self.number = number
@@ -42,6 +55,7 @@ class Segment:
         self.total_count = 0
         # Whether it has records of messages that were given back.
         self.requeues = False
+        self.damaged = False
         self.origins: dict[int, int] = {}
         self._dead = bytearray()
 
@@ -93,14 +107,23 @@ class Batch:
         self.payload = payload
 
 
-def read_batch(file: File, offset: int) -> Batch | None:
-    """The batch at `offset`; None if what is there is not a whole one."""
+def _read_head(file: File, offset: int) -> tuple[int, int, int, int] | None:
+    """Number, synced mark, length and check of the payload; None if what is at `offset` is not a whole head."""
     head = file.read(offset, BATCH_HEAD_SIZE)
     if len(head) < BATCH_HEAD_SIZE:
         return None
     magic, check, number, synced, length, payload_check = _HEAD.unpack(head)
     if magic != BATCH_MAGIC or crc32(head[8:]) != check:
         return None
+    return number, synced, length, payload_check
+
+
+def read_batch(file: File, offset: int) -> Batch | None:
+    """The batch at `offset`; None if what is there is not a whole one."""
+    head = _read_head(file, offset)
+    if head is None:
+        return None
+    number, synced, length, payload_check = head
     payload = file.read(offset + BATCH_HEAD_SIZE, length)
     if len(payload) < length or crc32(payload) != payload_check:
         return None
@@ -110,7 +133,9 @@ def read_batch(file: File, offset: int) -> Batch | None:
 def next_batch_offset(file: File, offset: int, end: int) -> int | None:
     """Where the next batch that is whole begins, after a place where none is."""
     mark = BATCH_MAGIC.to_bytes(4, "little")
-    at = offset + 8 - (offset - len(FILE_MAGIC)) % 8 if (offset - len(FILE_MAGIC)) % 8 else offset + 8
+    head = _read_head(file, offset)
+    # A head that is whole says where its batch ends; what a payload contains is never taken for a batch then.
+    at = offset + 8 if head is None else offset + BATCH_HEAD_SIZE + head[2]
     while at < end:
         piece = file.read(at, 1 << 20)
         found = piece.find(mark)

@@ -15,7 +15,7 @@ from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
 from leveret.store.cleaner import Clean, oldest_to_clean
 from leveret.store.committer import Committer, Work
-from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost
+from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.journal import Batch, Journal, Ledger
 from leveret.store.paging import Filling, Reading, page_out, strip
 from leveret.store.records import HEAD_SIZE, PLACE_SIZE, PLACES_AT, Place, read_head, read_message, read_place
@@ -26,6 +26,9 @@ log = logging.getLogger("leveret.store")
 # The numbers of the spill's segments begin here.
 SPILL_NUMBER = 1 << 20
 SPILL_PREFIX = "spill"
+
+# A fact: ids are never used again.
+LAST_QUEUE_ID = "last_queue_id"
 
 # Stands for a message whose content is not needed any more.
 NO_MESSAGE = new_message(Origin("", "", b""), b"", 0, 0, 1, 0)
@@ -38,6 +41,7 @@ class Store(Storage):
         "_changes",
         "_cleaning",
         "_committer",
+        "_ids",
         "_next_group",
         "_next_queue_id",
         "_on_failed",
@@ -45,6 +49,7 @@ class Store(Storage):
         "_readings",
         "_removable",
         "_spilling",
+        "_waiting",
         "_writing",
         "failed",
         "journal",
@@ -65,6 +70,7 @@ class Store(Storage):
         # The ids of queues that recovery is about to make again.
         self.known_ids: dict[tuple[str, str, str], int] = {}
         self.queues: dict[int, Queue] = {}
+        self._ids: dict[tuple[str, str, str], int] = {}
         self.work: Any = None
         self._changes: list[Change] = []
         self._committer: Committer | None = None
@@ -74,6 +80,7 @@ class Store(Storage):
         self._cleaning: set[Journal] = set()
         self._removable: list[tuple[int, Journal, Segment]] = []
         self.open_groups: set[int] = set()
+        self._waiting: list[Clean] = []
         self._next_queue_id = next_queue_id
         self._next_group = next_group
         self._on_synced: Callable[[], None] = nothing
@@ -107,17 +114,24 @@ class Store(Storage):
         self._changes.append(remove_vhost(vhost))
 
     def adopt(self, queue: Queue, vhost: str, kind: str, value: dict[str, Any]) -> None:
-        queue_id = self.known_ids.pop((kind, vhost, queue.name), 0)
+        key = (kind, vhost, queue.name)
+        queue_id = self.known_ids.pop(key, 0)
         if not queue_id:
             queue_id = self._next_queue_id
             self._next_queue_id += 1
             self.put(kind, vhost, queue.name, {**value, "id": queue_id})
+            self._changes.append(set_fact(LAST_QUEUE_ID, str(queue_id)))
+        self._ids[key] = queue_id
         queue.ledger = Ledger(self.journal, queue_id)
         self.queues[queue_id] = queue
 
     def abandon(self, queue: Queue, vhost: str, kind: str) -> None:
-        self.remove(kind, vhost, queue.name)
-        self.queues.pop(queue.ledger.queue_id, None)
+        queue_id = queue.ledger.queue_id
+        self.queues.pop(queue_id, None)
+        # In a vhost made anew the name may be another queue's by now.
+        if self._ids.get((kind, vhost, queue.name)) == queue_id:
+            del self._ids[kind, vhost, queue.name]
+            self.remove(kind, vhost, queue.name)
 
     def begin_group(self) -> int:
         self._next_group += 1
@@ -130,6 +144,10 @@ class Store(Storage):
     def commit(self, group: int) -> None:
         self.journal.commit(group)
         self.open_groups.discard(group)
+        if not self.open_groups:
+            waiting, self._waiting = self._waiting, []
+            for clean in waiting:
+                self.work.add(clean)
 
     def forget_changes(self) -> None:
         """What was said is on disk already."""
@@ -147,9 +165,10 @@ class Store(Storage):
 
     def _flush_spill(self) -> None:
         if not self._spilling and self.spill.position() >= self.spill.batch:
-            batch = self.spill.take()
+            batch = self._take(self.spill)
+            if batch is None or self._committer is None:
+                return
             self._spilling = True
-            assert self._committer is not None
             self._committer.put(Work(batch, [], lambda error: self._spilt(batch, error), sync=False))
 
     def _spilt(self, batch: Batch, error: BaseException | None) -> None:
@@ -165,10 +184,20 @@ class Store(Storage):
     def _flush_journal(self) -> None:
         if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
             return
-        batch = self.journal.take()
+        batch = self._take(self.journal)
+        if batch is None:
+            return
         changes, self._changes = self._changes, []
         self._writing = True
         self._committer.put(Work(batch, changes, lambda error: self._written(batch, error)))
+
+    def _take(self, log: Journal) -> Batch | None:
+        try:
+            return log.take()
+        except OSError as error:
+            # No room for another segment, or not allowed to make one.
+            self._fail(error)
+            return None
 
     def finish(self, definitions: DefinitionsFile) -> None:
         """Write and sync what is left, at the end and without the committer."""
@@ -194,8 +223,10 @@ class Store(Storage):
         self._on_synced()
 
     def _fail(self, error: BaseException) -> None:
-        self.failed = error
-        self._on_failed(error)
+        # What was waiting fails with it.
+        if self.failed is None:
+            self.failed = error
+            self._on_failed(error)
 
     # Paging
 
@@ -282,6 +313,10 @@ class Store(Storage):
             self._cleaning.add(log)
             self.work.add(Clean(self, log, segment))
 
+    def wait_for_groups(self, clean: Clean) -> None:
+        """Go on with this when no transaction is being committed."""
+        self._waiting.append(clean)
+
     def cleaned(self, log: Journal, segment: Segment) -> None:
         """Nothing live is left in a segment once what was said up to now is written."""
         self._removable.append((log.position(), log, segment))
@@ -293,10 +328,16 @@ class Store(Storage):
             if position > log.synced:
                 self._removable.append((position, log, segment))
                 continue
-            del log.segments[segment.number]
             self._cleaning.discard(log)
+            removal = log.remove(segment)
             if self._committer is not None:
-                self._committer.put(partial(log.remove_file, segment))
+                self._committer.put(Work(removal, [], self._removed))
+            self._clean(log)
+
+    def _removed(self, error: BaseException | None) -> None:
+        if error is not None:
+            # What stays would come back: what was said of it goes with the segments behind it.
+            self._fail(error)
 
     def count_of(self, queue_id: int, seq: int, count: int) -> int:
         """How often a live message was given back."""

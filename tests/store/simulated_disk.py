@@ -1,0 +1,175 @@
+"""A disk that remembers what was promised: it has the methods of Disk and File, and shows what a power cut may leave.
+
+(1) Octets are safe once their file is synced, a file's name once the folder is.
+(2) Of what is not safe, a power cut leaves any sectors of 512 octets, zeros for the others, up to any length; and any of
+    the names that were made, removed or changed.
+(3) After `cut`, nothing works until the power is back: `after` gives the disk as it may be found then.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+SECTOR = 512
+
+
+class PowerCut(OSError):
+    """There is no power any more."""
+
+
+@dataclass
+class Content:
+    """The octets of one file: as they are, and as they are safe."""
+
+    now: bytearray = field(default_factory=bytearray)
+    safe: bytes = b""
+
+    def after(self, choice: random.Random) -> bytes:
+        """What may be left of it."""
+        if self.now == self.safe:
+            return self.safe
+        way = choice.randrange(5)
+        if way == 0:
+            return self.safe
+        if way == 1:
+            return bytes(self.now)
+        return self._mixed(choice)
+
+    def _mixed(self, choice: random.Random) -> bytes:
+        length = choice.randint(min(len(self.safe), len(self.now)), max(len(self.safe), len(self.now)))
+        left = bytearray(length)
+        for at in range(0, length, SECTOR):
+            source = self.now if choice.random() < 0.5 else self.safe
+            piece = source[at : min(at + SECTOR, length)]
+            left[at : at + len(piece)] = piece
+        # Octets that were safe and were not written over are in any version of their sector.
+        common = min(len(self.safe), len(self.now), length)
+        left[:common] = self.safe[:common]
+        return bytes(left)
+
+
+class SimulatedFile:
+    """An open file of a simulated disk."""
+
+    def __init__(self, disk: "SimulatedDisk", name: str, content: Content) -> None:
+        self.name = name
+        self._disk = disk
+        self._content = content
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._disk.step("write"):
+            # The power went while it was written.
+            self._content.now += bytes(data)
+            raise PowerCut
+        self._content.now += bytes(data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return bytes(self._content.now[offset : offset + size])
+
+    def size(self) -> int:
+        return len(self._content.now)
+
+    def sync(self) -> None:
+        if self._disk.step("sync"):
+            raise PowerCut
+        self._content.safe = bytes(self._content.now)
+
+    def truncate(self, size: int) -> None:
+        if self._disk.step("truncate"):
+            raise PowerCut
+        del self._content.now[size:]
+
+    def close(self) -> None:
+        pass
+
+
+class SimulatedDisk:
+    """One folder. `faults` are errors to raise by the name of what is asked for: write, sync, create, remove…"""
+
+    def __init__(self) -> None:
+        self.files: dict[str, Content] = {}
+        self._safe: dict[str, Content] = {}
+        self.faults: dict[str, OSError] = {}
+        self.cut = False
+        self.steps_left: int | None = None
+
+    def step(self, what: str) -> bool:
+        """Count one thing that is done; True if the power goes with it."""
+        if self.cut:
+            raise PowerCut
+        if what in self.faults:
+            raise self.faults[what]
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            self.cut = self.steps_left < 0
+        return self.cut
+
+    # As Disk
+
+    def lock(self) -> bool:
+        return True
+
+    def unlock(self) -> None:
+        pass
+
+    def names(self) -> list[str]:
+        return sorted(self.files)
+
+    def create(self, name: str) -> SimulatedFile:
+        if name in self.files:
+            raise FileExistsError(name)
+        cut = self.step("create")
+        self.files[name] = Content()
+        if cut:
+            raise PowerCut
+        return self.open(name)
+
+    def open(self, name: str) -> SimulatedFile:
+        return SimulatedFile(self, name, self.files[name])
+
+    def remove(self, name: str) -> None:
+        cut = self.step("remove")
+        del self.files[name]
+        if cut:
+            raise PowerCut
+
+    def rename(self, name: str, new_name: str) -> None:
+        cut = self.step("rename")
+        self.files[new_name] = self.files.pop(name)
+        if cut:
+            raise PowerCut
+
+    def sync_folder(self) -> None:
+        if self.step("sync_folder"):
+            raise PowerCut
+        self._safe = dict(self.files)
+
+    def free_bytes(self) -> int:
+        return 1 << 40
+
+    # The power cut
+
+    def after(self, choice: random.Random) -> "SimulatedDisk":
+        """The disk as it may be when the power is back."""
+        found = SimulatedDisk()
+        for name in sorted(self.files.keys() | self._safe.keys()):
+            versions = [folder.get(name) for folder in (self.files, self._safe)]
+            content = choice.choice(versions)
+            if content is not None:
+                left = content.after(choice)
+                found.files[name] = Content(bytearray(left), left)
+        found._safe = dict(found.files)
+        return found
+
+    def worst(self) -> "SimulatedDisk":
+        """Nothing that was not safe is left."""
+        return self._whole({name: content.safe for name, content in self._safe.items()})
+
+    def best(self) -> "SimulatedDisk":
+        """Everything is left, as after the end of the process alone."""
+        return self._whole({name: bytes(content.now) for name, content in self.files.items()})
+
+    def _whole(self, left: dict[str, bytes]) -> "SimulatedDisk":
+        found = SimulatedDisk()
+        found.files = {name: Content(bytearray(octets), octets) for name, octets in left.items()}
+        found._safe = dict(found.files)
+        return found

@@ -1,0 +1,224 @@
+"""Compaction: disk space comes back while the broker runs, and nothing that counts goes with it."""
+
+import logging
+
+import pytest
+from tests.store.support import Rig, letter
+
+from leveret.broker.queue import Queue
+from leveret.broker.work import Task, Work
+from leveret.store.cleaner import Clean
+
+SIZE = 1 << 16
+FILLER = 8000
+
+
+def settle_first(queue: Queue, count: int = 1) -> None:
+    for _ in range(count):
+        entry = queue.take(False)
+        assert entry is not None
+        queue.settle(entry)
+
+
+def through(rig: Rig, count: int, name: str = "q", size: int = FILLER) -> None:
+    """Messages that come and go, each in a turn of its own."""
+    for _ in range(count):
+        rig.publish(letter(bytes(size), name))
+        rig.turn()
+        queue = rig.vhost.queues[name]
+        entry = queue.take(False)
+        assert entry is not None
+        queue.settle(entry)
+        rig.settle_down()
+
+
+def segments(rig: Rig) -> list[int]:
+    return sorted(rig.store.journal.segments)
+
+
+def size_on_disk(rig: Rig) -> int:
+    return sum(len(content.now) for name, content in rig.disk.files.items() if name.startswith("journal"))
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig(segment_size=SIZE)
+    for name in ("q", "old"):
+        rig.queue(name)
+    rig.settle_down()
+    return rig
+
+
+def test_space_comes_back_behind_one_old_message(rig: Rig) -> None:
+    """SPEC §8.4: one message that nobody takes does not keep the files of all after it."""
+    rig.publish(letter(b"old", "old"))
+    through(rig, 100)
+    assert size_on_disk(rig) < 5 * SIZE
+    assert segments(rig)[0] > 1
+    for again in (rig.again(), rig.restarted()):
+        assert again.bodies("old") == [b"old"]
+        assert again.bodies("q") == []
+
+
+def test_space_stays_within_twice_what_is_live_and_some_segments(rig: Rig) -> None:
+    """SPEC §8.4: files take at most twice what is live, and four segments."""
+    for number in range(60):
+        rig.publish(letter(bytes(FILLER), "old"))
+        through(rig, 3)
+        live = (number + 1) * (FILLER + 200)
+        assert size_on_disk(rig) <= 2 * live + 4 * SIZE + FILLER
+
+
+def test_all_dead_segments_go_without_more_traffic(rig: Rig) -> None:
+    """SPEC §8.4: when a long queue has been emptied its space comes back, though nothing is written any more."""
+    for _ in range(100):
+        rig.publish(letter(bytes(FILLER)))
+        rig.settle_down()
+    assert size_on_disk(rig) > 12 * SIZE
+    settle_first(rig.vhost.queues["q"], 100)
+    rig.settle_down()
+    rig.drain()
+    rig.committer.run()
+    assert size_on_disk(rig) <= 4 * SIZE + FILLER
+
+
+def test_moved_message_is_gone_when_it_is_settled(rig: Rig) -> None:
+    """SPEC §8.3: a message that compaction has moved, once or several times, does not come back."""
+    rig.publish(letter(b"old", "old"))
+    entry = rig.take("old")
+    through(rig, 100)
+    assert entry.location >> 32 == 1
+    assert segments(rig)[0] > 1
+    rig.vhost.queues["old"].settle(entry)
+    rig.settle_down()
+    assert rig.again().bodies("old") == []
+    through(rig, 100)
+    assert rig.again().bodies("old") == []
+
+
+def test_purge_of_what_is_moved_meanwhile_holds(rig: Rig) -> None:
+    """SPEC §8.1: purged messages that compaction copied before they were freed do not come back later."""
+    for number in range(6):
+        rig.publish(letter(b"%d" % number, "old"))
+    rig.settle_down()
+    through(rig, 15)
+    # The pieces of the purge wait; meanwhile the oldest segment, with what was purged, is copied.
+    rig.committer.held = True
+    queue = rig.vhost.queues["old"]
+    queue.purge()
+    oldest = rig.store.journal.segments[segments(rig)[0]]
+    clean = Clean(rig.store, rig.store.journal, oldest)
+    rig.broker.work.begin()
+    assert clean.run(rig.broker.work)
+    rig.committer.held = False
+    rig.settle_down()
+    through(rig, 100)
+    assert rig.again().bodies("old") == []
+
+
+def test_delivery_counts_survive_compaction(rig: Rig) -> None:
+    """SPEC §8.3: how often a message was given back is copied with it, and after it."""
+    rig.publish(letter(b"old", "old"))
+    rig.settle_down()
+    for count in range(1, 4):
+        entry = rig.take("old")
+        entry.queue.requeue([entry])
+        through(rig, 40)
+        (stored,) = rig.again().vhost.queues["old"].chain.entries()
+        assert stored.delivery_count == count
+
+
+def test_nothing_is_removed_while_a_transaction_is_being_committed(rig: Rig) -> None:
+    """SPEC §8.1: what a transaction acknowledges is not removed before the transaction counts."""
+    for _ in range(20):
+        rig.publish(letter(bytes(FILLER), "old"))
+        rig.settle_down()
+    entries = [rig.take("old") for _ in range(20)]
+    group = rig.store.begin_group()
+    rig.store.enter(group)
+    for entry in entries:
+        entry.queue.settle(entry)
+    rig.store.enter(0)
+    before = segments(rig)
+    through(rig, 30)
+    assert segments(rig)[0] == before[0]
+    again = rig.again()
+    assert len(again.bodies("old")) == 20
+    rig.store.commit(group)
+    rig.settle_down()
+    through(rig, 1)
+    assert segments(rig)[0] > before[0]
+    assert rig.again().bodies("old") == []
+
+
+def test_others_on_the_work_list_do_not_wait_for_compaction(rig: Rig) -> None:
+    """SPEC §8.8: dead letters, expiry and deliveries go on while a segment is cleaned."""
+    for number in range(3000):
+        rig.publish(letter(b"%d" % number, "old"))
+    rig.settle_down()
+    through(rig, 12)
+    rig.committer.held = True
+    rig.publish(letter(bytes(40 * SIZE)))
+    settle_first(rig.vhost.queues["q"])
+    rig.turn()
+    rig.committer.run(1)
+    assert rig.broker.work, "compaction has not begun"
+    done: list[str] = []
+
+    class Other(Task):
+        def run(self, work: Work) -> bool:
+            done.append("other")
+            return True
+
+    rig.broker.work.add(Other())
+    rig.broker.work.begin()
+    rig.broker.work.drain()
+    assert rig.broker.work, "compaction is over already"
+    rig.broker.work.begin()
+    rig.broker.work.drain()
+    assert done
+
+
+def test_compaction_waits_for_a_commit_that_stands_behind_it_on_the_list(rig: Rig) -> None:
+    """SPEC §8.8: a transaction of a client that has gone is finished, though compaction waits for it."""
+    through(rig, 20)
+    group = rig.store.begin_group()
+    for _ in range(5):
+        rig.publish(letter(bytes(SIZE)))
+        settle_first(rig.vhost.queues["q"])
+        rig.store.flush()
+    rig.committer.run()
+
+    class Late(Task):
+        def run(self, work: Work) -> bool:
+            rig.store.commit(group)
+            return True
+
+    rig.broker.work.add(Late())
+    rig.broker.work.begin()
+    assert rig.broker.work.drain()
+    assert not rig.store.open_groups
+
+
+def test_file_found_damaged_while_it_is_cleaned_is_kept_aside(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """SPEC §8.1: what cannot be copied because it is damaged is said, and its file is kept."""
+    rig.publish(letter(b"old", "old"))
+    rig.settle_down()
+    content = rig.disk.files["journal-00000001.log"]
+    content.now[content.now.index(b"old")] ^= 1
+    with caplog.at_level(logging.ERROR):
+        through(rig, 60)
+    assert "journal-00000001.log: 1 messages are damaged and could not be copied" in caplog.text
+    assert "damaged-journal-00000001.log" in rig.disk.files
+    assert rig.bodies("old") == [b"old"]
+
+
+def test_places_of_deleted_queues_go_with_their_segments(rig: Rig) -> None:
+    """SPEC §8.4: what a deleted queue had does not keep files."""
+    for _ in range(30):
+        rig.publish(letter(bytes(FILLER), "old"))
+        rig.settle_down()
+    rig.vhost.remove_queue(rig.vhost.queues["old"])
+    rig.settle_down()
+    through(rig, 10)
+    assert size_on_disk(rig) <= 4 * SIZE + FILLER

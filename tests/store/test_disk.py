@@ -1,0 +1,127 @@
+"""The seam: a real folder, and the simulated one, which must do the same."""
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.store.simulated_disk import PowerCut, SimulatedDisk
+
+from leveret.store.disk import Disk
+
+
+@pytest.fixture(params=["real", "simulated"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk | SimulatedDisk:
+    if request.param == "simulated":
+        return SimulatedDisk()
+    disk = Disk(tmp_path / "data")
+    assert disk.lock()
+    (tmp_path / "data" / "lock").unlink()
+    return disk
+
+
+def test_file_grows_at_its_end(disk: Disk | SimulatedDisk) -> None:
+    """SPEC §8.1: octets never change once they are written."""
+    file = disk.create("f")
+    file.write(b"one")
+    file.write(bytearray(b"two"))
+    file.write(memoryview(b"three"))
+    file.sync()
+    assert file.size() == 11
+    assert file.read(3, 3) == b"two"
+    assert file.read(9, 100) == b"ee"
+    assert file.read(100, 1) == b""
+    file.truncate(4)
+    file.write(b"!")
+    assert file.read(0, 100) == b"onet!"
+    file.close()
+    assert disk.open("f").read(0, 100) == b"onet!"
+
+
+def test_files_are_made_once_renamed_and_removed(disk: Disk | SimulatedDisk) -> None:
+    """SPEC §8.1: a file that is there is never taken for a new one."""
+    for name in ("b", "a"):
+        disk.create(name).close()
+    assert disk.names() == ["a", "b"]
+    with pytest.raises(FileExistsError):
+        disk.create("a")
+    disk.rename("a", "c")
+    disk.remove("b")
+    disk.sync_folder()
+    assert disk.names() == ["c"]
+    assert disk.free_bytes() > 0
+
+
+def test_large_writes_are_whole(tmp_path: Path) -> None:
+    """SPEC §8.1: what the system takes in pieces is written to its end."""
+    disk = Disk(tmp_path)
+    file = disk.create("f")
+    file.write(bytes(5 << 20))
+    assert file.size() == 5 << 20
+
+
+def test_folder_is_made_and_locked_for_one(tmp_path: Path) -> None:
+    """SPEC §8.1: two processes never write to one folder."""
+    folder = tmp_path / "deep" / "data"
+    first, second = Disk(folder), Disk(folder)
+    assert first.lock()
+    assert folder.is_dir()
+    assert not second.lock()
+    first.unlock()
+    assert second.lock()
+    second.unlock()
+    assert Disk(tmp_path / "not there").names() == []
+
+
+def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    """SPEC §8.1: messages are nobody else's business."""
+    disk = Disk(tmp_path)
+    disk.create("f")
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
+
+
+# The simulated disk itself
+
+
+def test_power_cut_leaves_what_was_synced_and_any_of_the_rest() -> None:
+    """SPEC §8.1: the simulation is worth what it leaves: safe octets always, the others in any mixture."""
+    disk = SimulatedDisk()
+    file = disk.create("f")
+    file.write(b"S" * 700)
+    file.sync()
+    disk.sync_folder()
+    file.write(b"U" * 2000)
+    disk.create("new")
+    left = [disk.after(random.Random(seed)) for seed in range(200)]
+    contents = {bytes(found.files["f"].now) for found in left}
+    assert all(content[:700] == b"S" * 700 and set(content[700:]) <= set(b"U\0") for content in contents)
+    assert b"S" * 700 in contents
+    assert b"S" * 700 + b"U" * 2000 in contents
+    assert any(b"U\0" in content for content in contents)
+    assert any(b"\0U" in content for content in contents)
+    assert {"new" in found.files for found in left} == {True, False}
+    assert disk.worst().names() == ["f"]
+    assert disk.best().names() == ["f", "new"]
+
+
+def test_name_that_was_removed_may_be_back_until_the_folder_is_synced() -> None:
+    """SPEC §8.1: a removal is safe like a creation, not before the folder is."""
+    disk = SimulatedDisk()
+    disk.create("f").sync()
+    disk.sync_folder()
+    disk.remove("f")
+    assert {"f" in disk.after(random.Random(seed)).files for seed in range(20)} == {True, False}
+    disk.sync_folder()
+    assert {"f" in disk.after(random.Random(seed)).files for seed in range(20)} == {False}
+
+
+def test_without_power_nothing_works() -> None:
+    """SPEC §8.1: the power goes at a step, and stays away."""
+    disk = SimulatedDisk()
+    file = disk.create("f")
+    disk.steps_left = 1
+    file.write(b"1")
+    with pytest.raises(PowerCut):
+        file.sync()
+    with pytest.raises(PowerCut):
+        file.write(b"2")
+    assert disk.cut

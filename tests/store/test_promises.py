@@ -1,0 +1,207 @@
+"""What a client is told, and when: confirms and answers wait for the disk, deliveries and other clients do not."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.properties.dialogue import method, publish
+from tests.server.support import PATIENCE, Client, InProcess
+
+from leveret.server.config import Config
+from leveret.store.disk import File
+from leveret.wire import spec
+from leveret.wire.properties import Properties
+
+PERSISTENT = Properties(delivery_mode=2)
+SHORT_S = 0.2
+
+
+class Held:
+    """A node whose syncs wait until they are let through."""
+
+    def __init__(self, node: InProcess, gate: threading.Event) -> None:
+        self.node = node
+        self.gate = gate
+
+    def login(self) -> Client:
+        return self.node.login()
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    """A node on a disk of which the syncs can be held: `gate` is open at first, with a durable queue q."""
+    gate = threading.Event()
+    gate.set()
+    sync = File.sync
+
+    def wait(file: File) -> None:
+        assert gate.wait(PATIENCE)
+        sync(file)
+
+    monkeypatch.setattr(File, "sync", wait)
+    with InProcess(Config(port=0, data_dir=str(tmp_path / "data"))) as node:
+        with node.login() as client:
+            client.declare("q", durable=True)
+        yield Held(node, gate)
+        gate.set()
+
+
+def test_confirm_waits_for_the_sync_and_deliveries_do_not(held: Held) -> None:
+    """SPEC §8.2: a confirm is sent only after the sync; meanwhile messages are delivered."""
+    with held.login() as publisher, held.login() as consumer:
+        publisher.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+        consumer.call(spec.BasicConsume("q", consumer_tag="c"), spec.BasicConsumeOk)
+        held.gate.clear()
+        publisher.send(*publish(1, "q", b"one", PERSISTENT))
+        assert consumer.delivery() == b"one"
+        publisher.send(*publish(1, "q", b"two", PERSISTENT))
+        assert consumer.delivery() == b"two"
+        assert publisher.silent(SHORT_S)
+        held.gate.set()
+        ack = publisher.expect(spec.BasicAck)
+        while ack.delivery_tag < 2:
+            ack = publisher.expect(spec.BasicAck)
+
+
+def test_transient_message_is_confirmed_without_the_disk(held: Held) -> None:
+    """SPEC §8.2: what need not survive is confirmed at once, unless it stands behind what must."""
+    with held.login() as client:
+        client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+        held.gate.clear()
+        client.send(*publish(1, "q", b"transient"))
+        assert client.expect(spec.BasicAck).delivery_tag == 1
+        client.send(*publish(1, "q", b"persistent", PERSISTENT), *publish(1, "q", b"transient"))
+        assert client.silent(SHORT_S)
+        held.gate.set()
+        ack = client.expect(spec.BasicAck)
+        assert (ack.delivery_tag, ack.multiple) == (3, True)
+
+
+def test_commit_waits_with_what_follows_it_and_others_go_on(held: Held) -> None:
+    """SPEC §8.2: tx.commit-ok comes after the sync, and later frames of that connection wait with it."""
+    with held.login() as client, held.login() as other:
+        other.declare("ping")
+        client.call(spec.TxSelect(), spec.TxSelectOk)
+        held.gate.clear()
+        client.send(*publish(1, "q", b"x", PERSISTENT), method(1, spec.TxCommit()), method(1, spec.BasicGet("ping")))
+        assert client.silent(SHORT_S)
+        assert other.ping() < 1
+        # It counts already, for whoever is not promised anything.
+        assert other.declare("q", passive=True) == 1
+        other.send(*publish(1, "ping", b"transient"))
+        other.call(spec.BasicGet("ping", no_ack=True), spec.BasicGetOk)
+        held.gate.set()
+        client.expect(spec.TxCommitOk)
+        client.expect(spec.BasicGetEmpty)
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (spec.QueueDeclare("new", durable=True), spec.QueueDeclareOk),
+        (spec.ExchangeDeclare("x", "fanout", durable=True), spec.ExchangeDeclareOk),
+        (spec.QueueBind("q", "amq.direct", "key"), spec.QueueBindOk),
+        (spec.QueuePurge("q"), spec.QueuePurgeOk),
+    ],
+)
+def test_durable_definition_is_answered_after_the_sync(held: Held, request_: spec.Method, answer: type[spec.Method]) -> None:
+    """SPEC §8.2: what was declared durable and answered survives; transient declarations do not wait."""
+    with held.login() as client, held.login() as other:
+        held.gate.clear()
+        client.send(method(1, request_), method(1, spec.BasicGet("q")))
+        assert client.silent(SHORT_S)
+        other.declare("transient")
+        other.call(spec.ExchangeDeclare("transient", "fanout"), spec.ExchangeDeclareOk)
+        held.gate.set()
+        client.expect(answer)
+        client.expect(spec.BasicGetEmpty)
+
+
+@pytest.mark.parametrize("how", ["abort", "shut"])
+def test_client_that_leaves_while_it_waits_holds_nobody_up(held: Held, how: str) -> None:
+    """SPEC §8.8: a connection that ends before its answer does not stop the others."""
+
+    def end() -> None:
+        for transport in list(held.node.node.transports):
+            if transport.connection is not None and transport.connection.awaiting:
+                transport.abort() if how == "abort" else transport.shut("for a test")
+
+    with held.login() as other, held.login() as client:
+        other.declare("ping")
+        held.gate.clear()
+        client.send(method(1, spec.QueueDeclare("new", durable=True)))
+        assert client.silent(SHORT_S)
+        held.node.call(end)
+        assert other.ping() < 1
+        held.gate.set()
+        assert other.declare("new", durable=True) == 0
+
+
+# A disk that fails
+
+FAILING = """
+import errno, os, sys
+from leveret.store.disk import File
+real_sync, real_write = File.sync, File.write
+
+def sync(file):
+    if os.path.exists(sys.argv[1] + ".sync"):
+        raise OSError(errno.EIO, "Input/output error")
+    real_sync(file)
+
+def write(file, data):
+    if os.path.exists(sys.argv[1] + ".write"):
+        real_write(file, bytes(data)[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+    real_write(file, data)
+
+File.sync, File.write = sync, write
+from leveret.cli.main import main
+main(["--port", "0", "--data-dir", sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize(("what", "text"), [("sync", "Input/output error"), ("write", "No space left on device")])
+def test_failed_disk_yields_no_false_confirm(tmp_path: Path, what: str, text: str) -> None:
+    """SPEC §8.7: waiting confirms are nacked, the broker stops with 1 and says why, and the data can be read."""
+    data = tmp_path / "data"
+    command = [sys.executable, "-c", FAILING, str(data)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        with Client(port).login() as client, Client(port).login() as waiting:
+            client.declare("q", durable=True)
+            client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+            client.send(*publish(1, "q", b"kept", PERSISTENT))
+            assert client.expect(spec.BasicAck).delivery_tag == 1
+            Path(f"{data}.{what}").touch()
+            waiting.send(method(1, spec.QueueDeclare("not stored", durable=True)))
+            client.send(*publish(1, "q", b"lost", PERSISTENT), *publish(1, "q", b"lost", PERSISTENT))
+            assert [client.expect(spec.BasicNack).delivery_tag for _ in range(2)] == [2, 3]
+            for end in (client, waiting):
+                assert end.expect(spec.ConnectionClose).reply_code == 320
+                end.send(method(0, spec.ConnectionCloseOk()))
+        process.wait(PATIENCE)
+        assert process.stderr is not None
+        errors = process.stderr.read()
+    assert process.returncode == 1
+    assert f"leveret: storage failed: [Errno {5 if what == 'sync' else 28}] {text}" in errors
+    assert "storage failed, the broker stops" in errors
+    assert "Traceback" not in errors
+    Path(f"{data}.{what}").unlink()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        with Client(port).login() as client:
+            # What was refused may be there or not; what was confirmed is.
+            assert client.declare("q", durable=True) >= 1
+            client.send(method(1, spec.BasicGet("q", no_ack=True)))
+            assert client.delivery() == b"kept"
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert "damaged" not in errors

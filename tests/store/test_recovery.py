@@ -1,0 +1,298 @@
+"""Recovery: what is read of a journal that is whole, torn or damaged."""
+
+import logging
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.store.simulated_disk import Content, SimulatedDisk
+from tests.store.support import Rig, letter
+
+from leveret.store.recovery import Found, Gone
+from leveret.store.segment import BATCH_HEAD_SIZE, FILE_MAGIC
+
+START = len(FILE_MAGIC)
+FIRST = "journal-00000001.log"
+
+
+def rig_with(*batches: int) -> Rig:
+    """A broker with a queue q that has so many messages of each batch, named by batch and number."""
+    rig = Rig()
+    rig.queue("q")
+    rig.settle_down()
+    for at, count in enumerate(batches):
+        for number in range(count):
+            rig.publish(letter(b"%d.%d" % (at, number)))
+        rig.settle_down()
+    return rig
+
+
+def batch_offsets(disk: SimulatedDisk, name: str = FIRST) -> list[int]:
+    """Where the batches of a file begin, and its end."""
+    content = disk.files[name].now
+    offsets = [START]
+    while offsets[-1] < len(content):
+        at = offsets[-1]
+        offsets.append(at + BATCH_HEAD_SIZE + int.from_bytes(content[at + 24 : at + 28], "little"))
+    return offsets
+
+
+def found(rig: Rig, disk: SimulatedDisk) -> Rig:
+    return Rig(disk, rig.definitions.history)
+
+
+def damaged(rig: Rig, at: int, name: str = FIRST) -> SimulatedDisk:
+    """The disk as it is, with one octet changed."""
+    disk = rig.disk.best()
+    disk.files[name].now[at] ^= 0x40
+    return disk
+
+
+def test_torn_end_is_cut_and_not_called_damage(caplog: pytest.LogCaptureFixture) -> None:
+    """SPEC §8.1: a torn last write loses nothing that was promised, and is taken off the file."""
+    rig = rig_with(2, 2)
+    end = batch_offsets(rig.disk)[-2]
+    disk = rig.disk.best()
+    del disk.files[FIRST].now[end + 50 :]
+    with caplog.at_level(logging.WARNING):
+        again = found(rig, disk)
+    assert again.bodies("q") == [b"0.0", b"0.1"]
+    assert again.opened.damage == []
+    assert f"{FIRST}: cut 50 octets of an unfinished write at {end}" in caplog.text
+    assert len(disk.files[FIRST].now) == len(disk.worst().files[FIRST].now) == end
+
+
+def test_torn_end_is_cut_once_and_is_no_damage_later() -> None:
+    """SPEC §8.1: what follows a torn write is in another file, whose marks do not make it damage."""
+    rig = rig_with(2, 2)
+    disk = rig.disk.best()
+    del disk.files[FIRST].now[-20:]
+    for body in (b"a", b"b"):
+        again = found(rig, disk)
+        again.publish(letter(body))
+        again.settle_down()
+        disk = again.disk.best()
+    again = found(rig, disk)
+    assert again.bodies("q") == [b"0.0", b"0.1", b"a", b"b"]
+    assert again.opened.damage == []
+
+
+def test_damage_before_whole_batches_is_reported_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    """SPEC §8.1: what is damaged is said with its place, and everything else is there."""
+    rig = rig_with(2, 2, 2)
+    offsets = batch_offsets(rig.disk)
+    again = found(rig, damaged(rig, offsets[-3] + 60))
+    assert again.bodies("q") == [b"0.0", b"0.1", b"2.0", b"2.1"]
+    size = offsets[-2] - offsets[-3]
+    text = f"{FIRST}: {size} octets at {offsets[-3]} are damaged; what they said is lost"
+    assert again.opened.damage == [text]
+    assert text in caplog.text
+
+
+def test_damaged_end_that_a_later_segment_proves_synced_is_damage() -> None:
+    """SPEC §8.1: the last batch of a file that later marks prove synced is damaged, not torn, and is not cut."""
+    rig = rig_with(2, 2)
+    later = rig.again()
+    later.publish(letter(b"later"))
+    later.settle_down()
+    end = batch_offsets(later.disk)[-2]
+    disk = damaged(later, end + 60)
+    size = len(disk.files[FIRST].now)
+    again = found(rig, disk)
+    assert again.bodies("q") == [b"0.0", b"0.1", b"later"]
+    assert again.opened.damage == [f"{FIRST}: {size - end} octets at {end} are damaged; what they said is lost"]
+    assert len(disk.files[FIRST].now) == size
+
+
+def test_damaged_end_after_a_clean_end_is_damage() -> None:
+    """SPEC §8.1: after a clean end everything was synced, so nothing is torn."""
+    rig = rig_with(2, 2)
+    rig.close()
+    again = found(rig, damaged(rig, batch_offsets(rig.disk)[-2] + 60))
+    assert again.bodies("q") == [b"0.0", b"0.1"]
+    assert len(again.opened.damage) == 1
+
+
+def test_damaged_file_is_kept_aside_when_it_has_had_its_time() -> None:
+    """SPEC §8.1: a damaged file is not removed: somebody may want to look at it."""
+    rig = rig_with(3, 3)
+    rig.publish(letter(b"behind"))
+    rig.settle_down()
+    again = found(rig, damaged(rig, batch_offsets(rig.disk)[2] + 60))
+    assert again.opened.damage
+    for _ in range(20):
+        again.publish(letter(bytes(30_000)))
+        entry = again.vhost.queues["q"].take(False)
+        assert entry is not None
+        again.vhost.queues["q"].settle(entry)
+        again.settle_down()
+    assert FIRST not in again.disk.files
+    assert f"damaged-{FIRST}" in again.disk.files
+    assert again.again().opened.damage == []
+
+
+def test_damaged_magic_of_a_file_loses_nothing() -> None:
+    """SPEC §8.1: a file whose first octets are damaged is read all the same."""
+    rig = rig_with(2, 2)
+    again = found(rig, damaged(rig, 3))
+    assert again.bodies("q") == [b"0.0", b"0.1", b"1.0", b"1.1"]
+    assert again.opened.damage == [f"{FIRST}: 8 octets at 0 are damaged; what they said is lost"]
+
+
+def test_file_of_which_the_first_sector_was_never_written_is_torn() -> None:
+    """SPEC §8.1: a new file of which a power cut has left zeros is no damage."""
+    rig = rig_with(1)
+    disk = rig.disk.best()
+    octets = bytes(4096)
+    disk.files["journal-00000002.log"] = Content(bytearray(octets), octets)
+    again = found(rig, disk)
+    assert again.opened.damage == []
+    assert again.bodies("q") == [b"0.0"]
+    assert "journal-00000002.log" not in disk.files
+
+
+def test_files_without_batches_do_not_pile_up() -> None:
+    """SPEC §8.4: starting often leaves no files behind."""
+    rig = rig_with(1)
+    for _ in range(5):
+        rig = rig.again()
+    assert len([name for name in rig.disk.files if name.startswith("journal")]) == 2
+    assert rig.bodies("q") == [b"0.0"]
+
+
+def test_files_of_others_are_left_alone() -> None:
+    """SPEC §8.1: what is not named like a segment is none."""
+    rig = rig_with(1)
+    disk = rig.disk.best()
+    for name in ("journal-x.log", "journal-00000009.log.old", "damaged-journal-00000001.log"):
+        disk.files[name] = Content(bytearray(b"something"), b"something")
+    again = found(rig, disk)
+    assert again.bodies("q") == [b"0.0"]
+    assert disk.files["journal-x.log"].now == b"something"
+
+
+def test_what_was_read_is_synced_before_it_counts_as_such() -> None:
+    """SPEC §8.1: a batch found after a kill, which was never synced, does not go with a later power cut."""
+    rig = rig_with(1)
+    rig.committer.held = True
+    rig.publish(letter(b"unsynced"))
+    rig.store.flush()
+    (work,) = rig.committer.kept
+    work.subject.write()  # type: ignore[union-attr]
+    # The process is killed here; its writes are in the files, but not on disk.
+    again = Rig(rig.disk, rig.definitions.history)
+    assert again.bodies("q") == [b"0.0", b"unsynced"]
+    again.publish(letter(b"later"))
+    again.settle_down()
+    last = found(again, again.disk.worst())
+    assert last.bodies("q") == [b"0.0", b"unsynced", b"later"]
+    assert last.opened.damage == []
+
+
+def test_group_without_its_commit_does_not_count() -> None:
+    """SPEC §8.1: of a transaction that was not committed nothing is there, and nothing is gone."""
+    rig = rig_with(1)
+    entry = rig.take("q")
+    group = rig.store.begin_group()
+    rig.store.enter(group)
+    rig.publish(letter(b"in it"))
+    entry.queue.settle(entry)
+    rig.broker.work.store()
+    rig.store.enter(0)
+    rig.settle_down()
+    assert rig.again().bodies("q") == [b"0.0"]
+    rig.store.commit(group)
+    rig.settle_down()
+    again = rig.again()
+    assert again.bodies("q") == [b"in it"]
+    assert again.store.begin_group() > group
+
+
+def test_seqs_are_never_used_again() -> None:
+    """SPEC §8.3: what is said of a message that is gone is not taken for said of another."""
+    rig = rig_with(5)
+    for _ in range(5):
+        entry = rig.take("q")
+        entry.queue.settle(entry)
+    rig.settle_down()
+    again = rig.again()
+    again.publish(letter(b"new"))
+    again.settle_down()
+    assert again.again().contents() == {1: [(6, b"new", 0, 0)]}
+
+
+def test_after_an_unclean_end_all_are_redelivered_and_after_a_clean_one_those_that_were() -> None:
+    """SPEC §8.3: flags are exact after a clean end, and careful after another."""
+    rig = rig_with(3)
+    entry = rig.take("q")
+    entry.queue.requeue([entry])
+    rig.settle_down()
+
+    def flags(rig: Rig) -> list[tuple[bool, int]]:
+        return [(entry.redelivered, entry.delivery_count) for entry in rig.vhost.queues["q"].chain.entries()]
+
+    assert flags(rig.again()) == [(True, 1), (True, 0), (True, 0)]
+    assert flags(rig.restarted()) == [(True, 1), (False, 0), (False, 0)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 1 << 32), hits=st.integers(1, 3))
+def test_damage_anywhere_loses_only_what_it_hits(seed: int, hits: int) -> None:
+    """SPEC §8.1: whatever octets are broken, what is undamaged is there, nothing is invented, and it is said where."""
+    choice = random.Random(seed)
+    rig = rig_with(*(choice.randint(1, 4) for _ in range(6)))
+    later = rig.again()
+    later.publish(letter(b"proof"))
+    later.settle_down()
+    offsets = batch_offsets(later.disk)
+    disk = later.disk.best()
+    places = [choice.randrange(START, offsets[-1]) for _ in range(hits)]
+    for at in set(places):
+        disk.files[FIRST].now[at] ^= choice.randrange(1, 256)
+    hit = {number for number in range(len(offsets) - 1) for at in places if offsets[number] <= at < offsets[number + 1]}
+    again = found(rig, disk)
+    # The batches after the first, which has definitions only where it has something at all, are those of messages.
+    first = len(offsets) - 1 - 6
+    expected = [body for body in rig.bodies("q") if int(body.split(b".")[0]) + first not in hit]
+    assert again.bodies("q") == [*expected, b"proof"]
+    reported = [line.split(" octets at ")[1].split()[0] for line in again.opened.damage]
+    runs = [number for number in sorted(hit) if number - 1 not in hit]
+    assert [int(at) for at in reported] == [offsets[number] for number in runs]
+
+
+# The parts
+
+
+def test_gone_has_runs_purges_and_counts() -> None:
+    """SPEC §8.3: what has left a queue, in whatever order it was said."""
+    gone = Gone()
+    gone.settle(10, 12)
+    gone.settle(13, 13)
+    gone.settle(20, 20)
+    gone.settle(11, 15)
+    gone.purge(3)
+    gone.purge(2)
+    gone.requeue(30, 2)
+    gone.requeue(30, 1)
+    gone.sort()
+    assert [seq for seq in range(40) if gone.has(seq)] == [0, 1, 2, 3, 10, 11, 12, 13, 14, 15, 20]
+    assert (gone.highest, gone.counts) == (30, {30: 2})
+
+
+def test_found_are_in_order_and_of_two_the_later() -> None:
+    """SPEC §8.4: what compaction has copied is there once, where it was written last."""
+
+    class Released:
+        def __init__(self) -> None:
+            self.locations: list[int] = []
+
+        def release(self, location: int) -> None:
+            self.locations.append(location)
+
+    places = Found()
+    for seq, location in ((5, 50), (6, 60), (3, 31), (5, 51), (3, 32), (9, 90)):
+        places.add(seq, location, 1, 0)
+    released = Released()
+    assert [place[:2] for place in places.in_order(released)] == [(3, 32), (5, 51), (6, 60), (9, 90)]  # type: ignore[arg-type]
+    assert released.locations == [31, 50]
