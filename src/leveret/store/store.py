@@ -34,6 +34,7 @@ class Store(Storage):
         "_on_synced",
         "_removable",
         "_writing",
+        "_writing_size",
         "failed",
         "journal",
         "known_ids",
@@ -54,6 +55,7 @@ class Store(Storage):
         self._changes: list[Change] = []
         self._committer: Committer | None = None
         self._writing = False
+        self._writing_size = 0
         self._cleaning = False
         self._removable: list[tuple[int, Segment]] = []
         self.open_groups: set[int] = set()
@@ -120,6 +122,9 @@ class Store(Storage):
 
     # The end of a turn
 
+    def unsynced_size(self) -> int:
+        return len(self.journal.out) + self._writing_size
+
     def flush(self) -> None:
         """Hand what has gathered to the committer, if that is idle."""
         if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
@@ -127,6 +132,7 @@ class Store(Storage):
         batch = self.journal.take()
         changes, self._changes = self._changes, []
         self._writing = True
+        self._writing_size = len(batch.data)
         self._committer.put(Work(batch, changes, lambda error: self._written(batch, error)))
 
     def finish(self, definitions: DefinitionsFile) -> None:
@@ -143,6 +149,7 @@ class Store(Storage):
 
     def _written(self, batch: Batch, error: BaseException | None) -> None:
         self._writing = False
+        self._writing_size = 0
         if error is not None:
             self.failed = error
             self._on_failed(error)
