@@ -1,13 +1,15 @@
 """When publishers are stopped: memory or disk space runs low, or storage has fallen behind.
 
-Memory and disk are looked at by a timer; how far storage is behind, at the end of each turn. Nothing is done for a message:
-the model is told (`Broker.throttle`), and whoever publishes next is stopped, here, until nothing is wrong any more.
+Memory and disk are looked at by a timer, and storage after each read. Nothing is done for a message: the model is told
+(`Broker.throttle`), and whoever publishes next is stopped until nothing is wrong any more.
 
   (1) Without traffic, and with much to spare, one look a second.
   (2) With traffic, the next look is when a limit could be reached at the earliest: no broker fills memory or disk faster
       than `FASTEST`. So the less is left, the more often, and nothing has to be known of what grows.
-  (3) An alarm that is set is looked at once a second, and is over when a twentieth of its limit is left.
-  (4) Memory that is free and only kept by the heap is given back before memory counts as low, which it does if that was not
+  (3) A turn of the loop, in which no timer runs, may bring some MiB from each of a thousand clients: there is a look too
+      when a quarter of what is left has been read.
+  (4) An alarm that is set is looked at once a second, and is over when a twentieth of its limit is left.
+  (5) Memory that is free and only kept by the heap is given back before memory counts as low, which it does if that was not
       a twentieth of the limit: giving back is slow, and must be rare.
 """
 
@@ -28,7 +30,10 @@ LOOK_S = 1.0
 SOONEST_S = 0.002
 # Bytes a second.
 FASTEST = 2 << 30
+FAR = 1 << 62
 SPARE_PART = 20
+READ_PART = 4
+READ_MIN = 1 << 20
 SEGMENTS_MIN = 3
 
 # Publishers are stopped when more bytes than the first wait for the disk, until there are fewer than the second.
@@ -51,8 +56,8 @@ class Alarm:
         self._left = left
         self._relieve = relieve
 
-    def look(self) -> float:
-        """Set or clear it; the seconds until it may change."""
+    def look(self) -> int:
+        """Set or clear it; the bytes that are left."""
         spare = max(1, self.limit // SPARE_PART)
         left = self._left()
         low = left < (spare if self.is_set else 0)
@@ -72,7 +77,7 @@ class Alarm:
                 self.limit,
                 state,
             )
-        return LOOK_S if low else min(LOOK_S, max(SOONEST_S, left / FASTEST))
+        return left
 
 
 def memory_alarm(watermark: float, trim: Callable[[], None]) -> Alarm:
@@ -105,6 +110,8 @@ class Alarms:
         self._used = False
         self._quiet = False
         self._delay_s = LOOK_S
+        # Bytes until the next look.
+        self._unread = READ_MIN
 
     def start(self) -> None:
         """Begin to look."""
@@ -122,24 +129,37 @@ class Alarms:
         """This connection waits no longer, or is gone."""
         self._stopped.pop(transport, None)
 
+    def read(self, size: int) -> None:
+        """So many bytes have come and were handled."""
+        self._unread -= size
+        if self._unread <= 0:
+            self.look()
+
     def end_turn(self) -> None:
         """There was traffic."""
         self._used = True
         if self._quiet:
             self._quiet = False
             self._arm(self._delay_s)
+        self.look_at_storage()
+
+    def look_at_storage(self) -> None:
+        """Stop publishers if too much waits to be written, or let them go on."""
         broker = self._broker
         behind = broker.storage.unsynced_size() > (CAUGHT_UP_BYTES if broker.flow else BEHIND_BYTES)
         if behind != broker.flow:
             self._throttle(broker.alarm, behind)
 
-    def look(self) -> float:
-        """Look at everything; the seconds until something may have changed."""
-        delay_s = min([alarm.look() for alarm in self._alarms], default=LOOK_S)
+    def look(self) -> None:
+        """Look at memory and disk, and settle when to do so again."""
+        lefts = [(alarm.look(), alarm.is_set) for alarm in self._alarms]
+        # One that is set can only get better, and may take its time.
+        left = min([left for left, is_set in lefts if not is_set], default=FAR)
+        self._delay_s = min(LOOK_S, max(SOONEST_S, left / FASTEST))
+        self._unread = max(READ_MIN, left // READ_PART)
         reason = " & ".join(alarm.reason for alarm in self._alarms if alarm.is_set)
         if reason != self._broker.alarm:
             self._throttle(reason, self._broker.flow)
-        return delay_s
 
     def _throttle(self, alarm: str, flow: bool) -> None:
         self._broker.throttle(alarm, flow)
@@ -147,7 +167,7 @@ class Alarms:
             transport.throttle_changed()
 
     def _on_timer(self) -> None:
-        self._delay_s = self.look()
+        self.look()
         self._quiet = not self._used
         self._used = False
         self._arm(LOOK_S if self._quiet else self._delay_s)

@@ -95,6 +95,7 @@ class Transport(asyncio.BufferedProtocol):
             connection.receive_from(self._inbox.buffer, len(connection.reader.rest) + nbytes, now_ms())
         except Exception:
             self._crash(connection)
+        self._alarms.read(nbytes)
         self._after(connection)
 
     def pause_writing(self) -> None:
@@ -229,6 +230,7 @@ class Transport(asyncio.BufferedProtocol):
         storage = self._broker.storage
         if self._broker.work or storage.position() > storage.synced:
             self._outbox.schedule()
+            self._alarms.look_at_storage()
         self._outbox.arm()
         if connection.ended:
             connection.output.wake()
