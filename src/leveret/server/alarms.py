@@ -68,15 +68,11 @@ class Alarm:
             low = left < spare
         if low != self.is_set:
             self.is_set = low
-            state = "publishers are stopped" if low else "publishers may go on"
-            log.warning(
-                "%s%s: %d bytes left to the limit of %d, %s",
-                "" if low else "no longer ",
-                self.reason,
-                left,
-                self.limit,
-                state,
+            room = f"{left} bytes left" if left >= 0 else f"{-left} bytes short"
+            text = (
+                "%s (limit %d, %s): publishers are stopped" if low else "no longer %s (limit %d, %s): publishers may go on"
             )
+            log.warning(text, self.reason, self.limit, room)
         return left
 
 
