@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -278,6 +279,31 @@ def test_wide_fanout_is_finished(broker: Broker, publisher: Client) -> None:
     publisher.finish()
     assert publisher.heard() == [BasicAck(1)]
     assert {vhost.queues[f"q{number}"].ready_count for number in range(3000)} == {1}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_is_lost_or_out_of_order(broker: Broker, publisher: Client, seed: int) -> None:
+    """SPEC §8.6 however the bytes are cut and whenever publishers are stopped, all messages come once and in order."""
+    chance = random.Random(seed)
+    sizes = [chance.choice((0, 1, 100, 5000)) for _ in range(200)]
+    data = b"".join(publisher.message("q", b"%d " % n + bytes(size), piece=1000) for n, size in enumerate(sizes))
+    at = 0
+    while at < len(data) or stopped(publisher):
+        if not stopped(publisher):
+            size = chance.choice((1, 50, 1000, 20_000))
+            publisher.feed(data[at : at + size])
+            at += size
+        alarm, flow = chance.choice(("", MEMORY, BOTH)), chance.random() < 0.3
+        throttle(broker, publisher, alarm=alarm, flow=flow)
+    throttle(broker, publisher)
+    told = [type(item) for _, item in publisher.heard_on_channels()]
+    assert told == [ConnectionBlocked, ConnectionUnblocked] * (len(told) // 2)
+    assert publisher.say(BasicGet("q", no_ack=True))[1] == b"before"
+    for number in range(200):
+        body = publisher.say(BasicGet("q", no_ack=True))[1]
+        assert isinstance(body, bytes)
+        assert int(body.split(b" ")[0]) == number
+    assert publisher.say(BasicGet("q")) == [BasicGetEmpty()]
 
 
 def test_failing_publish_stops_too(broker: Broker, publisher: Client) -> None:

@@ -97,8 +97,8 @@ def test_setting_and_clearing_is_logged() -> None:
             gauge.left = left
             alarm.look()
     assert [record.getMessage() for record in records.kept] == [
-        "low on disk (limit 100, 5 bytes short): publishers are stopped",
-        "no longer low on disk (limit 100, 20 bytes left): publishers may go on",
+        "low on disk (limit 100 bytes, 5 short): publishers are stopped",
+        "no longer low on disk (limit 100 bytes, 20 left): publishers may go on",
     ]
 
 
@@ -185,6 +185,13 @@ def test_watermark_is_a_part_or_a_number_of_bytes(watermark: float, limit: int, 
 def test_disk_limit_leaves_room_for_three_segments(tmp_path: Path, limit: int, segment: int, expected: int) -> None:
     """SPEC §8.6 `disk_free_limit` is never under 3 segments."""
     assert disk_alarm(tmp_path, limit, segment).limit == expected
+
+
+def test_folder_that_is_gone_has_nothing_free(tmp_path: Path) -> None:
+    """SPEC §8.6 what cannot be looked at is low, and looking goes on."""
+    alarm = disk_alarm(tmp_path / "gone", 1, 1)
+    assert alarm.look() == -3
+    assert alarm.is_set
 
 
 # The timer
@@ -450,6 +457,16 @@ def test_deleted_user_who_is_stopped_is_closed(memory: Watched) -> None:
         client.send(method(0, spec.ConnectionCloseOk()))
         assert client.at_end()
     eventually(lambda: not memory.node.node.transports)
+
+
+def test_closed_alarms_look_no_more() -> None:
+    """SPEC §8.6 a turn that ends after the broker has stopped starts no timer."""
+    loop, alarms = watched(Alarm(MEMORY, 1000, lambda: 10))
+    alarms.start()
+    alarms.close()
+    loop.delay = -1
+    alarms.end_turn()
+    assert loop.delay == -1
 
 
 def test_many_publishers_are_stopped_and_go_on(memory: Watched) -> None:

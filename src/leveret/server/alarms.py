@@ -15,13 +15,13 @@ Memory and disk are looked at by a timer, and storage after each read. Nothing i
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leveret.broker.broker import Broker
 from leveret.server.memory import resident_bytes, usable_bytes
+from leveret.store.disk import Disk
 
 if TYPE_CHECKING:
     from leveret.server.transport import Transport
@@ -68,11 +68,11 @@ class Alarm:
             low = left < spare
         if low != self.is_set:
             self.is_set = low
-            room = f"{left} bytes left" if left >= 0 else f"{-left} bytes short"
-            text = (
-                "%s (limit %d, %s): publishers are stopped" if low else "no longer %s (limit %d, %s): publishers may go on"
-            )
-            log.warning(text, self.reason, self.limit, room)
+            room = f"limit {self.limit} bytes, {abs(left)} {'left' if left >= 0 else 'short'}"
+            if low:
+                log.warning("%s (%s): publishers are stopped", self.reason, room)
+            else:
+                log.warning("no longer %s (%s): publishers may go on", self.reason, room)
         return left
 
 
@@ -89,8 +89,11 @@ def disk_alarm(folder: Path, free_limit: int, segment_size: int) -> Alarm:
 
 
 def free_bytes(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    """Free space; none if that cannot be found out, as when the folder was removed."""
+    try:
+        return Disk(folder).free_bytes()
+    except OSError:
+        return 0
 
 
 class Alarms:
@@ -114,6 +117,7 @@ class Alarms:
         self._on_timer()
 
     def close(self) -> None:
+        self._quiet = False
         if self._timer is not None:
             self._timer.cancel()
 
