@@ -65,6 +65,10 @@ class Storage:
     def abandon(self, queue: Any, vhost: str, kind: str) -> None:
         """A durable queue is gone."""
 
+    def unsynced_size(self) -> int:
+        """About how many bytes were said and are not on disk yet."""
+        return 0
+
     def flush(self) -> None:
         """A turn is over: what was said may be written."""
 

@@ -51,6 +51,7 @@ class Store(Storage):
         "_spilling",
         "_waiting",
         "_writing",
+        "_writing_size",
         "failed",
         "journal",
         "known_ids",
@@ -75,6 +76,7 @@ class Store(Storage):
         self._changes: list[Change] = []
         self._committer: Committer | None = None
         self._writing = False
+        self._writing_size = 0
         self._spilling = False
         self._readings: list[Reading | Filling] = []
         self._cleaning: set[Journal] = set()
@@ -155,6 +157,9 @@ class Store(Storage):
 
     # The end of a turn
 
+    def unsynced_size(self) -> int:
+        return len(self.journal.out) + len(self.spill.out) + self._writing_size
+
     def flush(self) -> None:
         """Hand what has gathered to the committer, if that is idle."""
         if self._committer is None or self.failed is not None:
@@ -189,6 +194,7 @@ class Store(Storage):
             return
         changes, self._changes = self._changes, []
         self._writing = True
+        self._writing_size = len(batch.data)
         self._committer.put(Work(batch, changes, lambda error: self._written(batch, error)))
 
     def _take(self, log: Journal) -> Batch | None:
@@ -213,6 +219,7 @@ class Store(Storage):
 
     def _written(self, batch: Batch, error: BaseException | None) -> None:
         self._writing = False
+        self._writing_size = 0
         if error is not None:
             self._fail(error)
             return
