@@ -8,13 +8,14 @@ Tests run with `--import-mode=importlib`, so nothing here can be imported at run
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -277,18 +278,36 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if url:
         yield Broker.at(url)
         return
-    folder = tmp_path_factory.mktemp("leveret")
+    with running(tmp_path_factory.mktemp("leveret"), {}) as (own, _):
+        yield own
+
+
+@contextmanager
+def running(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Broker, int]]:
+    """Leveret in a process of its own, with the process's number."""
     command = [sys.executable, "-m", "leveret", "--port", "0", "--data-dir", str(folder / "data")]
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
-        process = subprocess.Popen(command, stdout=out, stderr=err)
+        process = subprocess.Popen(command, stdout=out, stderr=err, env={**os.environ, **environment})
     try:
         host, port = amqp_listener(process, folder)
-        yield Broker(host, port)
+        yield Broker(host, port), process.pid
         process.terminate()
         assert process.wait(PATIENCE) == 0, (folder / "err").read_text()
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Broker, int]]]:
+    """Start Leveret with these settings, whichever broker is under test otherwise; its address and process number."""
+    with ExitStack() as stack:
+
+        def start(**settings: object) -> tuple[Broker, int]:
+            environment = {f"LEVERET_{name.upper()}": str(value) for name, value in settings.items()}
+            return stack.enter_context(running(tmp_path_factory.mktemp("own"), environment))
+
+        yield start
 
 
 def amqp_listener(process: subprocess.Popen[bytes], folder: Path) -> tuple[str, int]:

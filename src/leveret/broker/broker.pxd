@@ -3,6 +3,9 @@ from leveret.broker.work cimport Work
 
 cdef class Broker:
     cdef public long long epoch
+    cdef public str alarm
+    cdef public bint flow
+    cdef public bint throttled
     cdef public Work work
     cdef public object settings
     cdef public Storage storage

@@ -27,14 +27,33 @@ class Broker:
 
     `replies` are the hidden queues of direct reply-to, by name. `epoch` is raised by every change that could change a route
     or a right; who remembers either compares it first. `parameters` are those of the whole broker.
+
+    While `throttled`, whoever publishes is stopped: `alarm` says what runs low, "" if nothing does, and `flow` that storage
+    is behind.
     """
 
-    __slots__ = ("epoch", "parameters", "replies", "settings", "storage", "timers", "users", "vhosts", "work")
+    __slots__ = (
+        "alarm",
+        "epoch",
+        "flow",
+        "parameters",
+        "replies",
+        "settings",
+        "storage",
+        "throttled",
+        "timers",
+        "users",
+        "vhosts",
+        "work",
+    )
 
     def __init__(self, settings: Settings | None = None, storage: Storage | None = None) -> None:
         self.settings = settings or Settings()
         self.storage = storage or Storage()
         self.epoch = 1
+        self.alarm = ""
+        self.flow = False
+        self.throttled = False
         self.work = Work()
         self.work.storage = self.storage
         self.timers = Timers()
@@ -46,6 +65,19 @@ class Broker:
     def changed(self) -> None:
         """Drop every remembered route and right."""
         self.epoch += 1
+
+    def throttle(self, alarm: str, flow: bool) -> None:
+        """Stop whoever publishes next, for this alarm or because storage is behind; nobody for "" and False.
+
+        Those that are stopped already are the caller's to tell.
+        """
+        throttled = alarm != "" or flow
+        if throttled and not self.throttled:
+            # Who remembers a route asks nobody; whoever looks for one is asked whether it may publish.
+            self.changed()
+        self.alarm = alarm
+        self.flow = flow
+        self.throttled = throttled
 
     # Virtual hosts
 

@@ -1,5 +1,5 @@
 cimport cython
-from leveret.broker.message cimport Entry
+from leveret.broker.message cimport Entry, is_stub
 
 cdef int HUSKS_MAX
 
@@ -16,6 +16,8 @@ cdef class Chain:
     cpdef put_back(self, list entries)
     @cython.locals(entry=Entry)
     cpdef list entries(self)
+    @cython.locals(entry=Entry, first=Py_ssize_t)
+    cpdef list stubs(self, Py_ssize_t limit)
     cpdef join(self, Chain other)
     @cython.locals(heads=list)
     cpdef list detach(self)

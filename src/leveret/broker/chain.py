@@ -9,7 +9,7 @@
 
 from bisect import insort
 
-from leveret.broker.message import Entry
+from leveret.broker.message import Entry, is_stub
 
 HUSKS_MAX = 1024
 
@@ -95,6 +95,11 @@ class Chain:
         self._requeued = []
         self._husks = 0
         return heads
+
+    def stubs(self, limit: int) -> list[Entry]:
+        """The first entries that are stubs; only what was given back can be."""
+        first = max(0, len(self._requeued) - limit)
+        return [entry for entry in self._requeued[first:] if entry.waiting and is_stub(entry.message)]
 
     def join(self, other: "Chain") -> None:
         """Put all entries of another one behind; it is empty then."""

@@ -47,7 +47,7 @@ class Burial(Task):
             entry, reason = dead.popleft()
             work.left -= REWRITE_COST
             try:
-                self._bury(entry.message, reason, work.now)
+                self._bury(work.storage.fetch(entry), reason, work.now)
             except ValueError as error:
                 # Such as a routing key that no message can carry; those behind it must still be buried.
                 log.error("%s: a dead letter was dropped: %s", self._queue.title, error)

@@ -33,5 +33,7 @@ cdef class Entry:
 @cython.locals(message=Message)
 cpdef Message new_message(Origin origin, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size, long flags)
 
+cpdef bint is_stub(Message message)
+
 @cython.locals(entry=Entry)
 cpdef Entry new_entry(Message message, long long seq)

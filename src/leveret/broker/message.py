@@ -95,6 +95,11 @@ def new_message(origin: Origin, content: bytes, header_size: int, body_size: int
     return message
 
 
+def is_stub(message: Message) -> bool:
+    """Whether the content is only in storage."""
+    return message.header_size == 0
+
+
 def new_entry(message: Message, seq: int) -> Entry:
     """Make a place for `message`."""
     entry = Entry.__new__(Entry)

@@ -1,32 +1,13 @@
 cimport cython
 from leveret.broker.chain cimport Chain
 from leveret.broker.consumer cimport Consumer, Rotation
-from leveret.broker.message cimport Entry, Message, new_entry
+from leveret.broker.message cimport Entry, Message, is_stub, new_entry
 from leveret.broker.pages cimport Pages
 from leveret.broker.work cimport Task, Work
 
-cdef int DISCARD_PIECE, WINDOW_COUNT, LOAD_BELOW, PAGE_SIZE
+cdef int WINDOW_COUNT, LOAD_BELOW, PAGE_SIZE
 cdef long WINDOW_BYTES
 cdef long FLOOD_BYTES, PERSISTENT
-
-cdef class Dispatch(Task):
-    cdef public Queue queue
-    cpdef bint run(self, Work work) except -1
-
-cdef class Expire(Task):
-    cdef Queue _queue
-    cpdef bint run(self, Work work) except -1
-
-cdef class Trim(Task):
-    cdef Queue _queue
-    cpdef bint run(self, Work work) except -1
-
-cdef class Discard(Task):
-    cdef list _heads
-    cdef object _ledger
-    cdef object _pages
-    @cython.locals(entry=Entry)
-    cpdef bint run(self, Work work) except -1
 
 @cython.final
 cdef class Queue:
@@ -66,6 +47,7 @@ cdef class Queue:
     cdef public Py_ssize_t back_count
     cdef public long long back_seq
     cdef public list loading
+    cdef public list handed
     cdef object _timers
     cdef object _expiry
     cdef object _deduplication
@@ -98,6 +80,9 @@ cdef class Queue:
     @cython.locals(entry=Entry)
     cdef Entry _next(self)
     cdef _flood(self)
+    cdef _strip(self, Entry entry)
+    @cython.locals(entry=Entry)
+    cpdef filled(self, list entries)
     cdef _add_behind(self, Entry entry)
     cpdef _load(self)
     @cython.locals(entry=Entry)

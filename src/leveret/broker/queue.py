@@ -16,11 +16,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import Traits
-from leveret.broker.chain import Chain, Priorities, unchain
+from leveret.broker.chain import Chain, Priorities
+from leveret.broker.chores import Discard, Dispatch, Expire, Trim
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
-from leveret.broker.message import Entry, Message, new_entry
+from leveret.broker.message import Entry, Message, is_stub, new_entry
 from leveret.broker.pages import PAGE_SIZE, Pages
 from leveret.broker.rewriting import counted
 from leveret.broker.timers import Timers
@@ -32,8 +33,6 @@ from leveret.wire.values import Table
 if TYPE_CHECKING:
     from leveret.broker.policy import Policy
 
-DISCARD_PIECE = 4096
-
 # From here on a publisher waits a moment for consumers that are busy reading.
 FLOOD_BYTES = 1 << 20
 
@@ -42,78 +41,6 @@ WINDOW_COUNT = 16_384
 WINDOW_BYTES = 16 << 20
 LOAD_BELOW = 8_192
 HURRYING_LOOKS = 8
-
-
-class Dispatch(Task):
-    """Goes on with a queue's deliveries that a spent budget interrupted."""
-
-    __slots__ = ("queue",)
-
-    def __init__(self, queue: "Queue") -> None:
-        self.queue = queue
-
-    def run(self, work: Work) -> bool:
-        self.queue.deferred = False
-        self.queue.dispatch()
-        return True
-
-
-class Expire(Task):
-    """Goes on dropping a queue's expired messages."""
-
-    __slots__ = ("_queue",)
-
-    def __init__(self, queue: "Queue") -> None:
-        self._queue = queue
-
-    def run(self, work: Work) -> bool:
-        return self._queue.expire_some(work.now)
-
-
-class Trim(Task):
-    """Goes on dropping what a new limit is too low for."""
-
-    __slots__ = ("_queue",)
-
-    def __init__(self, queue: "Queue") -> None:
-        self._queue = queue
-
-    def run(self, work: Work) -> bool:
-        return self._queue.trim_some()
-
-
-class Discard(Task):
-    """Frees chains of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
-
-    __slots__ = ("_heads", "_ledger", "_pages")
-
-    def __init__(self, heads: list[Entry], ledger: Any = None, pages: Pages | None = None) -> None:
-        self._heads = heads
-        self._ledger = ledger
-        self._pages = pages
-
-    def run(self, work: Work) -> bool:
-        if self._pages is not None and self._pages.count:
-            for record in self._pages.take():
-                work.storage.forget(record, self._ledger)
-            work.left -= PAGE_SIZE // 8
-            return False
-        for _ in range(DISCARD_PIECE):
-            if not self._heads:
-                return True
-            entry = self._heads.pop()
-            if entry.next is not None:
-                self._heads.append(entry.next)
-                entry.next = None
-            # What was dropped from the middle has left before.
-            if entry.location != 0 and entry.waiting and self._ledger is not None:
-                self._ledger.settle(entry)
-        work.left -= DISCARD_PIECE // 8
-        return False
-
-    def __del__(self) -> None:
-        for head in self._heads:
-            unchain(head)
 
 
 class Queue:
@@ -142,6 +69,7 @@ class Queue:
         "deleted",
         "durable",
         "expired",
+        "handed",
         "hidden",
         "is_queue",
         "lease",
@@ -206,6 +134,7 @@ class Queue:
         self.back_count = 0
         self.back_seq = 0
         self.loading: list[Any] | None = None
+        self.handed: list[Entry] = []
         self._expiry: Expiry | None = None
         self._cuts: list[tuple[int, int]] | None = None
         self.trimming = False
@@ -237,6 +166,8 @@ class Queue:
             entry.queue = self
             self.unacked_count += 1
             self.unacked_bytes += entry.message.body_size
+            if self.unacked_count > WINDOW_COUNT:
+                self._strip(entry)
         else:
             self._left(entry)
             self._gone(entry)
@@ -245,7 +176,7 @@ class Queue:
     def settle(self, entry: Entry) -> None:
         """Forget an unacknowledged message; its consumer has room for another."""
         self._forget(entry)
-        if self.ledger is not None:
+        if self.ledger is not None or entry.location != 0:
             self._gone(entry)
 
     def reject(self, entry: Entry) -> None:
@@ -263,9 +194,9 @@ class Queue:
                 continue
             if self._worn_out(entry):
                 continue
-            if entry.location != 0:
+            if entry.location != 0 and self.ledger is not None:
                 self.ledger.requeue(entry)
-            if self.traits.counts_deliveries:
+            if self.traits.counts_deliveries and not is_stub(entry.message):
                 entry.message = counted(entry.message, entry.delivery_count)
             self.ready_count += 1
             self.ready_bytes += entry.message.body_size
@@ -438,6 +369,8 @@ class Queue:
             if entry.location != 0:
                 self._gone(entry)
         consumer.deliver(entry)
+        if self.unacked_count > WINDOW_COUNT and not consumer.no_ack:
+            self._strip(entry)
 
     # Ready messages
 
@@ -464,6 +397,11 @@ class Queue:
         if entry is None and self.paged and self.loading is None:
             self._load()
             entry = self.chain.first()
+        if entry is not None and entry.message.header_size == 0:
+            if self.loading is None:
+                self.loading = self.chain.stubs(PAGE_SIZE)
+                self.work.storage.load_stubs(self, self.loading)
+            return None
         return entry
 
     def _remove_first(self, entry: Entry) -> None:
@@ -472,6 +410,28 @@ class Queue:
         self.chain.remove(entry)
         if self.paged and self.loading is None and self.ready_count - self.pages.count - self.back_count < LOAD_BELOW:
             self._load()
+
+    def _strip(self, entry: Entry) -> None:
+        """Beyond the window even what is unacknowledged is only in storage."""
+        if not self.work.storage.pages or not self.pageable():
+            return
+        self.handed.append(entry)
+        if len(self.handed) > PAGE_SIZE:
+            # Not this one: it may still have to take its place.
+            handed = self.handed[: len(self.handed) - 1]
+            self.handed = [entry]
+            self.work.storage.strip(self, handed)
+
+    def filled(self, entries: list[Entry]) -> None:
+        """Storage has brought the content of stubs back."""
+        if self.loading is not entries:
+            return
+        self.loading = None
+        if self.traits.counts_deliveries:
+            for entry in entries:
+                entry.message = counted(entry.message, entry.delivery_count)
+        self.rotation.revive()
+        self.dispatch()
 
     # Beyond the window: [front, in memory] [pages] [back, in memory until it makes a page]
 
@@ -577,6 +537,8 @@ class Queue:
     def _gone(self, entry: Entry) -> None:
         """It is here no more, nor on its way to where dead letters go."""
         if self.ledger is None or not entry.message.flags & PERSISTENT:
+            if entry.location != 0:
+                self.work.storage.release(entry)
             return
         if entry.location == 0:
             # Placed and gone within a moment: storage has not heard of it yet.
@@ -759,6 +721,7 @@ class Queue:
         """It is not unacknowledged any more."""
         self.work.left -= 1
         size = entry.message.body_size
+        entry.queue = None  # type: ignore[assignment]
         self.unacked_count -= 1
         self.unacked_bytes -= size
         consumer = entry.consumer
@@ -768,7 +731,6 @@ class Queue:
 
     def _give_back(self, entry: Entry) -> None:
         self._release(entry)
-        entry.queue = None  # type: ignore[assignment]
         entry.consumer = None
         entry.redelivered = True
         entry.delivery_count += 1

@@ -8,7 +8,7 @@ Knows nothing of files; a real one overrides all of it.
 
 from typing import Any
 
-from leveret.broker.message import Message
+from leveret.broker.message import Entry, Message
 
 
 class Storage:
@@ -34,6 +34,19 @@ class Storage:
     def load(self, queue: Any, records: list[Any]) -> None:
         """Bring back what was paged out; `queue.loaded` is called with it, later."""
 
+    def strip(self, queue: Any, entries: list[Entry]) -> None:
+        """Keep the content of unacknowledged messages, and leave stubs."""
+
+    def load_stubs(self, queue: Any, entries: list[Entry]) -> None:
+        """Bring the content of stubs back; `queue.filled` is called with it, later."""
+
+    def fetch(self, entry: Entry) -> Message:
+        """The message of a stub, at once."""
+        return entry.message
+
+    def release(self, entry: Entry) -> None:
+        """What was kept of an entry that no ledger knows is of no use any more."""
+
     def forget(self, record: Any, ledger: Any) -> None:
         """A message that is paged out is gone."""
 
@@ -51,6 +64,10 @@ class Storage:
 
     def abandon(self, queue: Any, vhost: str, kind: str) -> None:
         """A durable queue is gone."""
+
+    def unsynced_size(self) -> int:
+        """About how many bytes were said and are not on disk yet."""
+        return 0
 
     def flush(self) -> None:
         """A turn is over: what was said may be written."""

@@ -280,6 +280,9 @@ class Channel:
 
     def _begin(self, method: bytes) -> None:
         self.incoming = Incoming(method)
+        if self._epoch != self.broker.epoch:
+            # Before its body comes, which may be large.
+            self.session.check_throttle()
 
     def _on_header(self, reader: FrameReader) -> None:
         incoming = self.incoming
@@ -396,6 +399,7 @@ class Channel:
         if self._epoch != self.broker.epoch:
             self._routes = {}
             self._epoch = self.broker.epoch
+            self.session.check_throttle()
         route = self._routes.get(method)
         if route is None:
             route = self._find_route(method)

@@ -33,6 +33,7 @@ cdef class Connection:
     cpdef receive(self, bytes data, long long now)
     cpdef receive_from(self, bytearray buffer, Py_ssize_t size, long long now)
     cpdef heard(self, long long now)
+    cpdef throttle_changed(self, long long now)
     cpdef go_on(self, long long now)
     cdef _set_time(self, long long now)
     @cython.locals(channel=Channel)

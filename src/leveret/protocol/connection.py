@@ -7,6 +7,8 @@ what `take_output` returns, and ends the socket once `ended` is set.
   (1) A pass stops when the broker's budget is spent or a task is in hand; `busy` says that it must go on next turn.
   (2) While the connection closes, only connection.close and connection.close-ok are heard; after a broken frame, nothing.
   (3) Every deadline is in `tick_at`; `tick` moves it on.
+  (4) While publishers are stopped, whoever publishes is not heard (`Session.blocked`): its pass ends with that frame, and
+      whoever owns the socket reads no more of it until `throttle_changed` has cleared it. It is still sent to.
 """
 
 import logging
@@ -149,6 +151,8 @@ class Connection:
         """Whether there is more to do with what has already arrived."""
         if self.session.pending is not None:
             return True
+        if self.session.blocked:
+            return False
         return self.broker.work.left <= 0 and len(self.reader.rest) != 0
 
     def take_output(self, now: int) -> list[bytearray | memoryview]:
@@ -177,6 +181,25 @@ class Connection:
     def awaiting(self) -> bool:
         """Whether it goes on only when storage has written or read something."""
         return isinstance(self.session.pending, Await | AwaitPage)
+
+    @property
+    def status(self) -> str:
+        """The state, under the name that RabbitMQ's API has for it."""
+        if self.state != RUNNING:
+            return "closing" if self.state > RUNNING else "starting"
+        if not self.session.blocked:
+            return "blocking" if self.broker.alarm else "running"
+        return "blocked" if self.broker.alarm else "flow"
+
+    def throttle_changed(self, now: int) -> None:
+        """What stops publishers has changed: tell a client that is stopped, and hear it again if nothing does any more."""
+        if not self.session.blocked:
+            return
+        self.session.tell_alarm()
+        if not self.broker.throttled:
+            self.session.blocked = False
+            # Its heartbeats were not heard meanwhile.
+            self._received_at = now
 
     def drained(self, now: int) -> None:
         """The client has read: its consumers may have more."""
@@ -245,7 +268,8 @@ class Connection:
         """Close the channels of a client that keeps a delivery for too long."""
         timeout = self.broker.settings.ack_timeout_ms
         self._ack_check_at = now + look_every_ms(timeout)
-        if self.session.pending is not None:
+        if self.session.pending is not None or self.session.blocked:
+            # Its acknowledgements are not heard.
             return
         self._set_time(now)
         self.broker.work.begin()
@@ -265,7 +289,7 @@ class Connection:
         interval = self.heartbeat_ms
         if not interval:
             self.tick_at = NEVER
-        elif now - self._received_at >= 2 * interval and not self.session.pending:
+        elif now - self._received_at >= 2 * interval and not self.session.pending and not self.session.blocked:
             log.error("%s: missed heartbeats from client, timeout: %ds", self.name, interval // 1000)
             self.ended = True
             self.tick_at = NEVER
@@ -282,7 +306,8 @@ class Connection:
         while True:
             try:
                 # A task in hand is finished even when nothing more is heard.
-                if (self.session.pending is None or self.session.go_on()) and self.state != DEAF:
+                done = self.session.pending is None or self.session.go_on()
+                if done and self.state != DEAF and not self.session.blocked:
                     self._walk()
                 break
             except AMQPError as error:
@@ -497,6 +522,8 @@ class Connection:
             entries += channel.release()
         session.channels = {}
         session.confirming = []
+        # It has to be heard, if only its close-ok.
+        session.blocked = False
         self._channel = None
         for queue in session.exclusive_queues:
             if not queue.deleted:

@@ -18,7 +18,11 @@ cdef class Session:
     cdef public list exclusive_queues
     cdef public dict capabilities
     cdef public long long incomplete_size
+    cdef public bint blocked
+    cdef bint _told
     cdef Py_ssize_t _prune_at
+    cpdef check_throttle(self)
+    cpdef tell_alarm(self)
     cpdef do(self, Task task)
     cpdef bint go_on(self) except -1
     cpdef count_incomplete(self, Py_ssize_t size)

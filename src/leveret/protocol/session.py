@@ -14,6 +14,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Task
 from leveret.errors import ResourceError
 from leveret.wire.output import Output
+from leveret.wire.spec import ConnectionBlocked, ConnectionUnblocked
 
 if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
@@ -26,11 +27,14 @@ class Session:
 
     `now` is the time of the current pass (ms); `method_index` the method in hand, for error replies, 0 if none;
     `pending` a task that must end before the next frame is looked at; `confirming` the channels with confirms to tell.
-    To the model it is a `Presence`.
+    `blocked` is set while no frame is looked at because the client has published and publishers are stopped. To the model it
+    is a `Presence`.
     """
 
     __slots__ = (
         "_prune_at",
+        "_told",
+        "blocked",
         "broker",
         "capabilities",
         "channels",
@@ -65,6 +69,8 @@ class Session:
         self.exclusive_queues: list[Queue] = []
         self.capabilities: dict[str, Any] = {}
         self.incomplete_size = 0
+        self.blocked = False
+        self._told = False
         self._prune_at = 64
 
     def enter(self, user: User, vhost: VirtualHost, on_shut: Callable[[str], None]) -> None:
@@ -92,6 +98,22 @@ class Session:
         """Rights have changed: end what is no longer allowed."""
         for channel in list(self.channels.values()):
             channel.recheck()
+
+    def check_throttle(self) -> None:
+        """The client publishes: if publishers are stopped, this frame is its last until they are not."""
+        if self.broker.throttled:
+            self.blocked = True
+            self.tell_alarm()
+            # The pass ends as if its budget were spent, so that nothing has to be looked at for each frame.
+            self.broker.work.left = 0
+
+    def tell_alarm(self) -> None:
+        """Tell a client that is stopped, if it listens for that, that something runs low or no longer does; each once."""
+        alarm = self.broker.alarm
+        low = alarm != ""
+        if low != self._told and self.capable("connection.blocked"):
+            self._told = low
+            self.output.write_method(0, ConnectionBlocked(alarm) if low else ConnectionUnblocked())
 
     def do(self, task: Task) -> None:
         """Do a task now, or as much of it as the budget allows and the rest before the next frame."""

@@ -27,6 +27,8 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     storage: Literal["disk", "memory"] = "disk"
     sync: Literal["always", "os"] = "always"
     segment_size: Annotated[int, msgspec.Meta(ge=1 << 16, le=1 << 30)] = 64 << 20
+    memory_watermark: Annotated[float, msgspec.Meta(ge=0, le=1 << 50)] = 0.6
+    disk_free_limit: Annotated[int, msgspec.Meta(ge=0, le=1 << 50)] = 50_000_000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     channel_max: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 2047
     frame_max: Annotated[int, msgspec.Meta(ge=4096, le=16 << 20)] = 131_072

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from leveret.broker.broker import Broker, add_guest
+from leveret.server.alarms import Alarm, Alarms, disk_alarm, memory_alarm
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.definitions import apply
@@ -41,6 +42,7 @@ class Node:
         self._servers: list[asyncio.Server] = []
         self.on_failed: Callable[[], None] | None = None
         self._heap: Heap | None = None
+        self._alarms: Alarms | None = None
         self._outbox: Outbox | None = None
 
     async def start(self) -> None:
@@ -49,10 +51,11 @@ class Node:
         loop = asyncio.get_running_loop()
         inbox = Inbox(self._config.frame_max)
         self._heap = Heap(loop)
-        outbox = self._outbox = Outbox(loop, self.broker, self._heap)
+        alarms = self._alarms = Alarms(loop, self.broker, alarms_of(self._config, self._heap))
+        outbox = self._outbox = Outbox(loop, self.broker, self._heap, alarms)
         try:
             server = await loop.create_server(
-                lambda: Transport(self.broker, inbox, outbox, self.transports, loop),
+                lambda: Transport(self.broker, inbox, outbox, alarms, self.transports, loop),
                 self._config.host,
                 self._config.port,
                 backlog=BACKLOG,
@@ -63,6 +66,7 @@ class Node:
                 self._opened.leave()
             raise
         self._servers.append(server)
+        alarms.start()
         if self._opened is not None:
             if self._config.sync == "os":
                 log.warning('sync = "os": confirmed messages may be lost in a power cut')
@@ -99,6 +103,8 @@ class Node:
         await asyncio.sleep(0)
         if self._heap is not None:
             self._heap.close()
+        if self._alarms is not None:
+            self._alarms.close()
         if self._outbox is not None:
             self._outbox.close()
         if self._opened is not None:
@@ -112,6 +118,14 @@ class Node:
 
 def open_store(config: Config) -> Opened:
     return open_folder(Path(config.data_dir), config.settings(), now_ms(), config.segment_size)
+
+
+def alarms_of(config: Config, heap: Heap) -> list[Alarm]:
+    """What is watched: memory, and the disk if there is something on it."""
+    alarms = [memory_alarm(config.memory_watermark, heap.trim)]
+    if config.storage == "disk":
+        alarms.append(disk_alarm(Path(config.data_dir), config.disk_free_limit, config.segment_size))
+    return alarms
 
 
 def configured_broker(config: Config, opened: Opened | None = None) -> Broker:

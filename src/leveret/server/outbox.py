@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.broker import Broker
 from leveret.broker.timers import NEVER
+from leveret.server.alarms import Alarms
 from leveret.server.clock import now_ms
 from leveret.server.memory import Heap
 
@@ -22,10 +23,11 @@ TIMERS_A_TURN = 1000
 class Outbox:
     """The connections to write, the connections to go on with, and the broker's work list."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, heap: Heap) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, heap: Heap, alarms: Alarms) -> None:
         self._loop = loop
         self._broker = broker
         self._heap = heap
+        self._alarms = alarms
         self._woken: list[Transport] = []
         self._busy: list[Transport] = []
         self._held: list[Transport] = []
@@ -83,6 +85,7 @@ class Outbox:
             self._drain()
         self.arm()
         self._broker.storage.flush()
+        self._alarms.end_turn()
         woken, self._woken = self._woken, []
         for transport in woken:
             transport.flush()

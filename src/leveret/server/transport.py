@@ -1,7 +1,7 @@
 """One socket: asyncio's callbacks on one side, a Connection on the other.
 
-Reads are paused while a pass is interrupted or too much waits to be sent; an exception of ours becomes a 541 on this
-connection and a traceback in the log, and never reaches the loop.
+Reads are paused while a pass is interrupted, too much waits to be sent, or the client publishes and publishers are stopped;
+an exception of ours becomes a 541 on this connection and a traceback in the log, and never reaches the loop.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from typing import Any, cast
 from leveret.broker.broker import Broker
 from leveret.broker.queue import Queue
 from leveret.protocol.connection import NEVER, Connection
+from leveret.server.alarms import Alarms
 from leveret.server.clock import now_ms
 from leveret.server.inbox import Inbox
 from leveret.server.outbox import Outbox
@@ -22,8 +23,9 @@ WRITE_LOW = 128 * 1024
 UNREAD_MAX = 8 << 20
 LINGER_S = 10.0
 
-# Why a client is not heard: its pass was interrupted; it does not read; both, so that its pass waits for that.
-BUSY, UNREAD, STALLED, FLOW = 1, 2, 4, 8
+# Why a client is not heard: its pass was interrupted; it does not read; both, so that its pass waits for that; it waits
+# for readers; it publishes, and publishers are stopped.
+BUSY, UNREAD, STALLED, FLOW, STOPPED = 1, 2, 4, 8, 16
 
 log = logging.getLogger("leveret.connection")
 
@@ -32,6 +34,7 @@ class Transport(asyncio.BufferedProtocol):
     """The owner of one client's socket."""
 
     __slots__ = (
+        "_alarms",
         "_broker",
         "_inbox",
         "_loop",
@@ -52,12 +55,14 @@ class Transport(asyncio.BufferedProtocol):
         broker: Broker,
         inbox: Inbox,
         outbox: Outbox,
+        alarms: Alarms,
         peers: "set[Transport]",
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._broker = broker
         self._inbox = inbox
         self._outbox = outbox
+        self._alarms = alarms
         self._peers = peers
         self._loop = loop
         self._paused = 0
@@ -90,6 +95,7 @@ class Transport(asyncio.BufferedProtocol):
             connection.receive_from(self._inbox.buffer, len(connection.reader.rest) + nbytes, now_ms())
         except Exception:
             self._crash(connection)
+        self._alarms.read(nbytes)
         self._after(connection)
 
     def pause_writing(self) -> None:
@@ -113,6 +119,7 @@ class Transport(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         connection = self.connection
         self._peers.discard(self)
+        self._alarms.let_go(self)
         self._cancel_timer()
         if connection is None:
             return
@@ -173,6 +180,7 @@ class Transport(asyncio.BufferedProtocol):
             # The model has ended it, outside of its own pass.
             self._set_timer(connection)
             self._hear(connection)
+        self._stop_or_hear(connection)
         if output.blocked:
             unsent = self._socket.get_write_buffer_size()
             if unsent > UNREAD_MAX:
@@ -180,6 +188,15 @@ class Transport(asyncio.BufferedProtocol):
                 self._pause(UNREAD)
         elif was_full:
             self._drained(connection)
+
+    # The alarms' call
+
+    def throttle_changed(self) -> None:
+        """Publishers are stopped for another reason, or no longer."""
+        connection = self.connection
+        if connection is not None:
+            connection.throttle_changed(now_ms())
+            self._stop_or_hear(connection)
 
     # The node's calls
 
@@ -209,16 +226,32 @@ class Transport(asyncio.BufferedProtocol):
                 self._outbox.when_synced(self)
             else:
                 self._outbox.again(self)
+        self._stop_or_hear(connection)
         if self._broker.work.flooded is not None:
             self._wait_for_readers(self._broker.work.flooded)
         storage = self._broker.storage
         if self._broker.work or storage.position() > storage.synced:
             self._outbox.schedule()
+            self._alarms.look_at_storage()
         self._outbox.arm()
         if connection.ended:
             connection.output.wake()
         if connection.tick_at != self._tick_at:
             self._set_timer(connection)
+
+    def _stop_or_hear(self, connection: Connection) -> None:
+        """Stop reading from a client that may not publish now; go on when it may, with what it had sent first."""
+        stopped = self._paused & STOPPED != 0
+        if connection.session.blocked == stopped:
+            return
+        if stopped:
+            self._alarms.let_go(self)
+            self._pause(BUSY)
+            self._resume(STOPPED)
+            self._outbox.again(self)
+        else:
+            self._alarms.stop(self)
+            self._pause(STOPPED)
 
     def _wait_for_readers(self, queue: Queue) -> None:
         """Give the consumers of a queue that this client fills a moment to read: what piles up is slower to handle."""

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.journal import Batch, Removal
-from leveret.store.paging import Reading
+from leveret.store.paging import Filling, Reading
 
 log = logging.getLogger("leveret.store")
 
 Done = Callable[[BaseException | None], None]
-Subject = Batch | Removal | Reading
+Subject = Batch | Removal | Reading | Filling
 
 
 class Work:
@@ -71,7 +71,7 @@ def carry_out(work: Work, definitions: DefinitionsFile, sync: bool) -> None:
     """Do one piece of work; without `sync`, have nothing synced."""
     if work.changes:
         definitions.change(work.changes)
-    if isinstance(work.subject, Reading):
+    if isinstance(work.subject, Reading | Filling):
         work.subject.read()
         return
     work.subject.write()

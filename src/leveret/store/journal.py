@@ -126,6 +126,7 @@ class Journal:
         "_disk",
         "_moved",
         "_prefix",
+        "_writing",
         "batch",
         "current",
         "dirty",
@@ -148,6 +149,7 @@ class Journal:
         self.dirty: list[Ledger] = []
         self.current: Segment | None = None
         self._moved: dict[int, int] = {}
+        self._writing: Batch | None = None
 
     def begin(self, number: int, batch: int) -> None:
         """Start a new segment, after recovery has read the others."""
@@ -198,6 +200,17 @@ class Journal:
         """Where a place is now."""
         location = self._moved.get(location, location)
         return self.segments[location >> 32], location & OFFSET_MASK
+
+    def read(self, segment: Segment, offset: int, size: int) -> bytes:
+        """Octets of a segment, also of what is not written yet."""
+        if segment is self.current and offset >= segment.size:
+            at = offset - segment.size
+            return bytes(self.out[at : at + size])
+        writing = self._writing
+        if writing is not None and writing.segment is segment and offset >= segment.written:
+            at = offset - segment.written
+            return bytes(writing.data[at : at + size])
+        return segment.file.read(offset, size)
 
     def is_moved(self, location: int) -> bool:
         """Whether compaction has moved what has this location."""
@@ -268,6 +281,7 @@ class Journal:
         segment = self.current
         assert segment is not None
         taken = Batch(self.batch, self.synced, segment, out, self._disk if segment.size == len(FILE_MAGIC) else None)
+        self._writing = taken
         self.batch += 1
         self.out = bytearray(BATCH_HEAD_SIZE)
         segment.size += len(out)
@@ -283,6 +297,7 @@ class Journal:
     def committed(self, batch: "Batch") -> None:
         """A batch is on disk."""
         self.synced = batch.number
+        self._writing = None
         batch.segment.written += len(batch.data)
 
 

@@ -7,7 +7,7 @@ that was put there before, so what is asked for has been written.
 
 from typing import TYPE_CHECKING
 
-from leveret.broker.message import Entry, new_entry
+from leveret.broker.message import Entry, Message, Origin, new_entry, new_message
 from leveret.broker.pages import PAGE_SIZE, Record, restored
 from leveret.broker.queue import Queue
 from leveret.store.records import HEAD_SIZE, PLACE_SIZE, PLACES_AT, read_head, read_message, read_place
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # What lies so near together is read in one go.
 GAP_MAX = 16 << 10
 READ_AHEAD = 4 << 10
+
+STUBS_MAX = 4096
+NOWHERE = Origin("", "", b"")
+_STUBS: dict[tuple[int, int], Message] = {}
 
 
 def page_out(store: "Store", queue: Queue) -> None:
@@ -35,6 +39,56 @@ def page_out(store: "Store", queue: Queue) -> None:
         queue.pages.add(entry.seq, location, entry.message.body_size, entry.delivery_count, entry.redelivered)
     first = back.first()
     queue.back_seq = queue.next_seq if first is None else first.seq
+
+
+def strip(store: "Store", queue: Queue, entries: list[Entry]) -> None:
+    """Leave stubs of what is still unacknowledged."""
+    store.work.store()
+    for entry in entries:
+        if entry.queue is queue:
+            entry.location = entry.location or store.spill.keep(entry.message, entry)
+            entry.message = stub_of(entry.message)
+
+
+def stub_of(message: Message) -> Message:
+    """What is known of a message without its content; shared by all that are alike."""
+    key = (message.flags, message.body_size)
+    stub = _STUBS.get(key)
+    if stub is None:
+        if len(_STUBS) >= STUBS_MAX:
+            _STUBS.clear()
+        stub = _STUBS[key] = new_message(NOWHERE, b"", 0, message.body_size, 1, message.flags)
+    return stub
+
+
+def record_of(entry: Entry) -> Record:
+    return Record(entry.seq, entry.location, entry.message.body_size, entry.delivery_count, entry.redelivered)
+
+
+class Filling:
+    """Stubs whose content is being read. `read` runs in the committer's thread."""
+
+    __slots__ = ("_reading", "_stubs", "queue")
+
+    def __init__(self, store: "Store", queue: Queue, stubs: list[Entry]) -> None:
+        self.queue = queue
+        self._stubs = stubs
+        self._reading = Reading(store, queue, [record_of(entry) for entry in reversed(stubs)])
+
+    @property
+    def records(self) -> list[Record]:
+        return self._reading.records
+
+    def read(self) -> None:
+        self._reading.read()
+
+    def fill(self, store: "Store") -> None:
+        """Give the stubs their messages."""
+        for stub, entry in zip(reversed(self._stubs), self._reading.entries(), strict=True):
+            if stub.waiting:
+                stub.message = entry.message
+                store.unspill(stub)
+        self.queue.filled(self._stubs)
 
 
 class Reading:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from leveret.broker.message import Message, Origin, new_entry, new_message
+from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
 from leveret.broker.pages import Record, restored
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
@@ -17,8 +17,8 @@ from leveret.store.cleaner import Clean, oldest_to_clean
 from leveret.store.committer import Committer, Work
 from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.journal import Batch, Journal, Ledger
-from leveret.store.paging import Reading, page_out
-from leveret.store.records import Place
+from leveret.store.paging import Filling, Reading, page_out, strip
+from leveret.store.records import HEAD_SIZE, PLACE_SIZE, PLACES_AT, Place, read_head, read_message, read_place
 from leveret.store.segment import Segment
 
 log = logging.getLogger("leveret.store")
@@ -51,6 +51,7 @@ class Store(Storage):
         "_spilling",
         "_waiting",
         "_writing",
+        "_writing_size",
         "failed",
         "journal",
         "known_ids",
@@ -75,8 +76,9 @@ class Store(Storage):
         self._changes: list[Change] = []
         self._committer: Committer | None = None
         self._writing = False
+        self._writing_size = 0
         self._spilling = False
-        self._readings: list[Reading] = []
+        self._readings: list[Reading | Filling] = []
         self._cleaning: set[Journal] = set()
         self._removable: list[tuple[int, Journal, Segment]] = []
         self.open_groups: set[int] = set()
@@ -155,6 +157,9 @@ class Store(Storage):
 
     # The end of a turn
 
+    def unsynced_size(self) -> int:
+        return len(self.journal.out) + len(self.spill.out) + self._writing_size
+
     def flush(self) -> None:
         """Hand what has gathered to the committer, if that is idle."""
         if self._committer is None or self.failed is not None:
@@ -189,6 +194,7 @@ class Store(Storage):
             return
         changes, self._changes = self._changes, []
         self._writing = True
+        self._writing_size = len(batch.data)
         self._committer.put(Work(batch, changes, lambda error: self._written(batch, error)))
 
     def _take(self, log: Journal) -> Batch | None:
@@ -213,6 +219,7 @@ class Store(Storage):
 
     def _written(self, batch: Batch, error: BaseException | None) -> None:
         self._writing = False
+        self._writing_size = 0
         if error is not None:
             self._fail(error)
             return
@@ -246,19 +253,45 @@ class Store(Storage):
             else:
                 self._committer.put(Work(reading, [], partial(self._read, reading), sync=False))
 
-    def _read(self, reading: Reading, error: BaseException | None) -> None:
+    def _read(self, reading: Reading | Filling, error: BaseException | None) -> None:
         if error is not None:
             self._fail(error)
             return
-        entries = reading.entries()
-        for entry in entries:
-            if entry.location >> 32 >= SPILL_NUMBER:
-                # In memory again; if it must go once more it is written once more.
-                self.spill.release(entry.location)
-                entry.location = 0
         self.work.begin()
-        reading.queue.loaded(reading.records, entries)
+        if isinstance(reading, Filling):
+            reading.fill(self)
+        else:
+            entries = reading.entries()
+            for entry in entries:
+                self.unspill(entry)
+            reading.queue.loaded(reading.records, entries)
         self._on_synced()
+
+    def strip(self, queue: Queue, entries: list[Entry]) -> None:
+        strip(self, queue, entries)
+
+    def load_stubs(self, queue: Queue, entries: list[Entry]) -> None:
+        self._readings.append(Filling(self, queue, entries))
+        self._read_waiting()
+
+    def fetch(self, entry: Entry) -> Message:
+        if not is_stub(entry.message):
+            return entry.message
+        log = self._log(entry.location)
+        segment, offset = log.place_of(entry.location)
+        place = read_place(log.read(segment, offset, PLACE_SIZE), 0)
+        start = offset - PLACES_AT - PLACE_SIZE * place.number
+        length = read_head(log.read(segment, start, HEAD_SIZE), 0)[0]
+        return read_message(log.read(segment, start, length), 0)
+
+    def release(self, entry: Entry) -> None:
+        self._log(entry.location).release(entry.location)
+        entry.location = 0
+
+    def unspill(self, entry: Entry) -> None:
+        """A message is in memory again; if it must go once more it is written once more."""
+        if entry.location >> 32 >= SPILL_NUMBER:
+            self.release(entry)
 
     def forget(self, record: Record, ledger: Any) -> None:
         if record.location >> 32 >= SPILL_NUMBER:

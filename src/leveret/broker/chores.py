@@ -1,0 +1,85 @@
+"""What a queue leaves for later: tasks on the work list that go on where a spent budget stopped."""
+
+from typing import TYPE_CHECKING, Any
+
+from leveret.broker.chain import unchain
+from leveret.broker.message import Entry
+from leveret.broker.pages import PAGE_SIZE, Pages
+from leveret.broker.work import Task, Work
+
+if TYPE_CHECKING:
+    from leveret.broker.queue import Queue
+
+DISCARD_PIECE = 4096
+
+
+class Dispatch(Task):
+    """Goes on with a queue's deliveries that a spent budget interrupted."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: "Queue") -> None:
+        self.queue = queue
+
+    def run(self, work: Work) -> bool:
+        self.queue.deferred = False
+        self.queue.dispatch()
+        return True
+
+
+class Expire(Task):
+    """Goes on dropping a queue's expired messages."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, queue: "Queue") -> None:
+        self._queue = queue
+
+    def run(self, work: Work) -> bool:
+        return self._queue.expire_some(work.now)
+
+
+class Trim(Task):
+    """Goes on dropping what a new limit is too low for."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, queue: "Queue") -> None:
+        self._queue = queue
+
+    def run(self, work: Work) -> bool:
+        return self._queue.trim_some()
+
+
+class Discard(Task):
+    """Frees chains of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
+
+    __slots__ = ("_heads", "_ledger", "_pages")
+
+    def __init__(self, heads: list[Entry], ledger: Any = None, pages: Pages | None = None) -> None:
+        self._heads = heads
+        self._ledger = ledger
+        self._pages = pages
+
+    def run(self, work: Work) -> bool:
+        if self._pages is not None and self._pages.count:
+            for record in self._pages.take():
+                work.storage.forget(record, self._ledger)
+            work.left -= PAGE_SIZE // 8
+            return False
+        for _ in range(DISCARD_PIECE):
+            if not self._heads:
+                return True
+            entry = self._heads.pop()
+            if entry.next is not None:
+                self._heads.append(entry.next)
+                entry.next = None
+            # What was dropped from the middle has left before.
+            if entry.location != 0 and entry.waiting and self._ledger is not None:
+                self._ledger.settle(entry)
+        work.left -= DISCARD_PIECE // 8
+        return False
+
+    def __del__(self) -> None:
+        for head in self._heads:
+            unchain(head)

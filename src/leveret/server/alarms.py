@@ -1,0 +1,178 @@
+"""When publishers are stopped: memory or disk space runs low, or storage has fallen behind.
+
+Memory and disk are looked at by a timer, and storage after each read. Nothing is done for a message: the model is told
+(`Broker.throttle`), and whoever publishes next is stopped until nothing is wrong any more.
+
+  (1) Without traffic, and with much to spare, one look a second.
+  (2) With traffic, the next look is when a limit could be reached at the earliest: no broker fills memory or disk faster
+      than `FASTEST`. So the less is left, the more often, and nothing has to be known of what grows.
+  (3) A turn of the loop, in which no timer runs, may bring some MiB from each of a thousand clients: there is a look too
+      when a quarter of what is left has been read.
+  (4) An alarm that is set is looked at once a second, and is over when a twentieth of its limit is left.
+  (5) Memory that is free and only kept by the heap is given back before memory counts as low, which it does if that was not
+      a twentieth of the limit: giving back is slow, and must be rare.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leveret.broker.broker import Broker
+from leveret.server.memory import resident_bytes, usable_bytes
+from leveret.store.disk import Disk
+
+if TYPE_CHECKING:
+    from leveret.server.transport import Transport
+
+LOOK_S = 1.0
+SOONEST_S = 0.002
+# Bytes a second.
+FASTEST = 2 << 30
+FAR = 1 << 62
+SPARE_PART = 20
+READ_PART = 4
+READ_MIN = 1 << 20
+SEGMENTS_MIN = 3
+
+# Publishers are stopped when more bytes than the first wait for the disk, until there are fewer than the second.
+BEHIND_BYTES = 64 << 20
+CAUGHT_UP_BYTES = BEHIND_BYTES // 2
+
+log = logging.getLogger("leveret.alarms")
+
+
+class Alarm:
+    """One thing that may run low.
+
+    `left` reads how many bytes of it are left above what must stay; `relieve` may find some more.
+    """
+
+    def __init__(self, reason: str, limit: int, left: Callable[[], int], relieve: Callable[[], None] | None = None) -> None:
+        self.reason = reason
+        self.limit = limit
+        self.is_set = False
+        self._left = left
+        self._relieve = relieve
+
+    def look(self) -> int:
+        """Set or clear it; the bytes that are left."""
+        spare = max(1, self.limit // SPARE_PART)
+        left = self._left()
+        low = left < (spare if self.is_set else 0)
+        if low:
+            if self._relieve is not None:
+                self._relieve()
+                left = self._left()
+            low = left < spare
+        if low != self.is_set:
+            self.is_set = low
+            room = f"limit {self.limit} bytes, {abs(left)} {'left' if left >= 0 else 'short'}"
+            if low:
+                log.warning("%s (%s): publishers are stopped", self.reason, room)
+            else:
+                log.warning("no longer %s (%s): publishers may go on", self.reason, room)
+        return left
+
+
+def memory_alarm(watermark: float, trim: Callable[[], None]) -> Alarm:
+    """For more memory in use than a number of bytes, or than a part of what there is if it is at most 1."""
+    limit = int(watermark * usable_bytes() if watermark <= 1 else watermark)
+    return Alarm("low on memory", limit, lambda: limit - resident_bytes(), trim)
+
+
+def disk_alarm(folder: Path, free_limit: int, segment_size: int) -> Alarm:
+    """For less free space in this folder than the limit, or than the next segments need."""
+    limit = max(free_limit, SEGMENTS_MIN * segment_size)
+    return Alarm("low on disk", limit, lambda: free_bytes(folder) - limit)
+
+
+def free_bytes(folder: Path) -> int:
+    """Free space; none if that cannot be found out, as when the folder was removed."""
+    try:
+        return Disk(folder).free_bytes()
+    except OSError:
+        return 0
+
+
+class Alarms:
+    """What is watched, and the connections that are stopped."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, alarms: list[Alarm]) -> None:
+        self._loop = loop
+        self._broker = broker
+        self._alarms = alarms
+        self._stopped: dict[Transport, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        # There was traffic since the last look; there was none before it; how soon to look if there is.
+        self._used = False
+        self._quiet = False
+        self._delay_s = LOOK_S
+        # Bytes until the next look.
+        self._unread = READ_MIN
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._on_timer()
+
+    def close(self) -> None:
+        self._quiet = False
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def stop(self, transport: "Transport") -> None:
+        """This connection waits until publishers may go on, and is told of changes."""
+        self._stopped[transport] = None
+
+    def let_go(self, transport: "Transport") -> None:
+        """This connection waits no longer, or is gone."""
+        self._stopped.pop(transport, None)
+
+    def read(self, size: int) -> None:
+        """So many bytes have come and were handled."""
+        self._unread -= size
+        if self._unread <= 0:
+            self.look()
+
+    def end_turn(self) -> None:
+        """There was traffic."""
+        self._used = True
+        if self._quiet:
+            self._quiet = False
+            self._arm(self._delay_s)
+        self.look_at_storage()
+
+    def look_at_storage(self) -> None:
+        """Stop publishers if too much waits to be written, or let them go on."""
+        broker = self._broker
+        behind = broker.storage.unsynced_size() > (CAUGHT_UP_BYTES if broker.flow else BEHIND_BYTES)
+        if behind != broker.flow:
+            self._throttle(broker.alarm, behind)
+
+    def look(self) -> None:
+        """Look at memory and disk, and settle when to do so again."""
+        lefts = [(alarm.look(), alarm.is_set) for alarm in self._alarms]
+        # One that is set can only get better, and may take its time.
+        left = min([left for left, is_set in lefts if not is_set], default=FAR)
+        self._delay_s = min(LOOK_S, max(SOONEST_S, left / FASTEST))
+        self._unread = max(READ_MIN, left // READ_PART)
+        reason = " & ".join(alarm.reason for alarm in self._alarms if alarm.is_set)
+        if reason != self._broker.alarm:
+            self._throttle(reason, self._broker.flow)
+
+    def _throttle(self, alarm: str, flow: bool) -> None:
+        self._broker.throttle(alarm, flow)
+        for transport in list(self._stopped):
+            transport.throttle_changed()
+
+    def _on_timer(self) -> None:
+        self.look()
+        self._quiet = not self._used
+        self._used = False
+        self._arm(LOOK_S if self._quiet else self._delay_s)
+
+    def _arm(self, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, self._on_timer)
