@@ -87,7 +87,11 @@ def index_faults(root: Path) -> Iterator[str]:
         if not path.with_suffix(".pxd").exists():
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.op, ast.USub):
+            if (
+                isinstance(node, ast.Subscript)
+                and isinstance(node.slice, ast.UnaryOp)
+                and isinstance(node.slice.op, ast.USub)
+            ):
                 yield f"{path.name}:{node.lineno} counts from the end"
 
 
