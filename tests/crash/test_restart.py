@@ -14,7 +14,7 @@ PERSISTENT = Properties(delivery_mode=2)
 
 def got(client: Client, queue: str) -> list[tuple[bytes, bool]]:
     """Take everything of a queue: bodies, and whether they say redelivered."""
-    found = []
+    found: list[tuple[bytes, bool]] = []
     while True:
         client.send(method(1, spec.BasicGet(queue, no_ack=True)))
         answer = client.read()
@@ -59,9 +59,8 @@ def test_clean_end_keeps_flags_exact(tmp_path: Path, connected: bool) -> None:
 def test_users_are_as_they_were_left(tmp_path: Path) -> None:
     """SPEC §7: users are made on first start only, and then are as they were left."""
     config = tmp_path / "leveret.toml"
-    config.write_text(
-        '[[users]]\nname = "guest"\npassword = "other"\n[[permissions]]\nuser = "guest"\nconfigure = ""\nwrite = ""\nread = ""\n'
-    )
+    user = '[[users]]\nname = "guest"\npassword = "other"\n'
+    config.write_text(user + '[[permissions]]\nuser = "guest"\nconfigure = ""\nwrite = ""\nread = ""\n')
     with Process(tmp_path) as broker, broker.login() as client:
         client.declare("q", durable=True)
     with Process(tmp_path, "--config", str(config)) as broker, broker.login(response=b"\0guest\0other"):
