@@ -204,8 +204,12 @@ class Rig:
         found: Contents = {}
         for queue_id, queue in self.store.queues.items():
             assert not queue.paged
-            entries = [*queue.chain.entries(), *(entry for entry, _ in queue.dead)]
-            found[queue_id] = [facts(entry) for entry in entries if entry.message.flags & PERSISTENT]
+            found[queue_id] = [facts(entry) for entry in queue.chain.entries() if entry.message.flags & PERSISTENT]
+            for entry, reason in queue.dead:
+                if entry.message.flags & PERSISTENT:
+                    seq, content, count, expires_at = facts(entry)
+                    # What was given back once too often is about to go, and that is not said before it goes.
+                    found[queue_id].append((seq, content, count - (reason == "delivery_limit"), expires_at))
         return found
 
     # Ends

@@ -2,6 +2,8 @@ cimport cython
 from leveret.broker.message cimport Entry, Message
 from leveret.broker.storage cimport Storage
 
+cdef int PLACED_MAX
+
 cdef class Task:
     cpdef bint run(self, Work work) except -1
 
