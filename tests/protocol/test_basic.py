@@ -353,6 +353,7 @@ def test_global_prefetch_size_is_shared(client: Client) -> None:
 
 
 def test_prefetch_size_may_be_refused_as_rabbitmq_does(broker: Broker, client: Client) -> None:
+    """SPEC §6.2 refuse."""
     broker.settings.refuse_prefetch_size = True
     assert client.say(BasicQos(prefetch_count=5)) == [BasicQosOk()]
     ended(client, BasicQos(prefetch_size=10), 540, "NOT_IMPLEMENTED - prefetch_size!=0 (10)")

@@ -109,7 +109,7 @@ def test_content_is_carried_as_it_came(client: Client) -> None:
 
 
 def test_octets_of_the_header_are_carried_as_they_came(client: Client) -> None:
-    """A table with a key twice, a true bool that is 2 and an `L`, and flags that mean nothing."""
+    """SPEC §2.1 byte for byte: a table with a key twice, a true bool that is 2 and an `L`, and flags that mean nothing."""
     client.say(QueueDeclare("q"))
     fields = b"\x01kt\x02\x01kL\x00\x00\x00\x00\x00\x00\x00\x01"
     header = b"\x00\x3c\x00\x00" + bytes(7) + b"\x01" + b"\x20\x03" + len(fields).to_bytes(4, "big") + fields
@@ -167,6 +167,7 @@ def test_message_goes_to_each_queue_once(client: Client) -> None:
 
 
 def test_delivery_mode_2_is_persistent(client: Client) -> None:
+    """SPEC §2.3 delivery-mode 2."""
     client.say(QueueDeclare("q"))
     for mode in (None, 1, 2, 3):
         client.say(client.message("q", properties=Properties(delivery_mode=mode)))
