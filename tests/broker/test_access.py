@@ -1,11 +1,14 @@
-"""Users, passwords and where they may come from."""
+"""Users, passwords and where they may come from; limits."""
 
 import base64
 import hashlib
+from typing import Any
 
 import pytest
 
-from leveret.broker.access import User, hash_password, is_loopback
+from leveret.broker.access import SHA256, User, hash_password, is_loopback, reached
+from leveret.broker.broker import Broker
+from leveret.errors import NotFound, PreconditionFailed
 
 
 def test_password_is_known_again() -> None:
@@ -57,3 +60,149 @@ def test_user_keeps_what_it_was_made_with() -> None:
 )
 def test_loopback_addresses(address: str, loopback: bool) -> None:
     assert is_loopback(address) is loopback
+
+
+# Hashes that come from elsewhere
+
+SALT = bytes.fromhex("908DC60A")
+HASHES = {
+    # SPEC §7.4 password hashes: salt 908DC60A and the password test12
+    "rabbit_password_hashing_sha256": hashlib.sha256(SALT + b"test12").digest(),
+    "rabbit_password_hashing_sha512": hashlib.sha512(SALT + b"test12").digest(),
+    "rabbit_password_hashing_md5": hashlib.md5(SALT + b"test12").digest(),
+}
+
+
+@pytest.mark.parametrize("hashing", HASHES)
+def test_hash_of_each_kind_lets_in(hashing: str, broker: Broker) -> None:
+    """SPEC §7.4 password hashes"""
+    stored = base64.b64encode(SALT + HASHES[hashing]).decode()
+    user = broker.add_hashed_user("u", stored, hashing)
+    assert user.has_password(b"test12")
+    assert not user.has_password(b"test13")
+    assert hash_password(b"test12", SALT, hashing) == stored
+
+
+@pytest.mark.parametrize(
+    ("stored", "hashing", "text"),
+    [
+        # SPEC §7.4 password hashes: one nobody could log in with is refused
+        ("", "sha1", "unknown password hashing algorithm 'sha1'"),
+        ("not base64!", SHA256, "password_hash is not base64"),
+        ("жук", SHA256, "password_hash is not base64"),
+        ("abc", SHA256, "password_hash is not base64"),
+        (hash_password(b"x")[:-4], SHA256, "password_hash has not the length of rabbit_password_hashing_sha256"),
+        (
+            hash_password(b"x"),
+            "rabbit_password_hashing_sha512",
+            "password_hash has not the length of rabbit_password_hashing_sha512",
+        ),
+    ],
+)
+def test_bad_hash_is_refused(stored: str, hashing: str, text: str, broker: Broker) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        broker.add_hashed_user("u", stored, hashing)
+    assert str(caught.value) == text
+    assert "u" not in broker.users
+
+
+def test_user_without_a_password_cannot_log_in(broker: Broker) -> None:
+    """SPEC §7.4 password hashes: a blank one is always refused."""
+    for user in (broker.add_user("u", ""), broker.add_hashed_user("v", "", SHA256)):
+        assert not user.has_password(b"")
+        assert not user.has_password(b"x")
+
+
+def test_user_that_is_there_gets_another_password(broker: Broker) -> None:
+    """SPEC §7.2 users: rights, limits and connections stay."""
+    user = broker.add_user("u", "old", ("management",))
+    broker.set_permissions("u", "/", "a", "b", "c")
+    broker.set_user_limits("u", {"max-channels": 5})
+    assert broker.add_user("u", "new", ("monitoring",)) is user
+    assert (user.has_password(b"new"), user.has_password(b"old"), user.tags) == (True, False, ("monitoring",))
+    assert (user.rights["/"].pattern("write"), user.limits) == ("b", {"max-channels": 5})
+
+
+# Limits
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        # SPEC §7.2 user limits, §7.1 vhost limits: RabbitMQ's texts
+        ({"max-connections": "5"}, 'max-connections should be a number, actually was <<"5">>'),
+        ({"max-connections": True}, "max-connections should be a number, actually was true"),
+        ({"max-connections": 1.5}, "max-connections should be a number, actually was 1.5"),
+        ({"max-things": 5}, 'Unrecognised terms [{<<"max-things">>,5}] in {}'),
+        (5, "{} not a list 5"),
+    ],
+)
+def test_bad_limits_are_refused(limits: Any, text: str, broker: Broker) -> None:
+    vhost = broker.vhosts["/"]
+    for title, set_limits in (
+        ("limits", vhost.set_limits),
+        ("limits", lambda limits: vhost.set_parameter("vhost-limits", "limits", limits)),
+        ("user-limits", lambda limits: broker.set_user_limits("guest", limits)),
+    ):
+        with pytest.raises(PreconditionFailed) as caught:
+            set_limits(limits)
+        assert str(caught.value) == text.replace("{}", title)
+    assert (vhost.limits, vhost.parameters, broker.users["guest"].limits) == ({}, {}, {})
+
+
+def test_limits_are_also_a_parameter(broker: Broker) -> None:
+    """SPEC §7.6 runtime parameters"""
+    vhost = broker.vhosts["/"]
+    vhost.set_parameter("vhost-limits", "limits", {"max-queues": 5})
+    assert vhost.limits == {"max-queues": 5}
+    vhost.clear_parameter("vhost-limits", "limits")
+    assert (vhost.limits, vhost.parameters) == ({}, {})
+
+
+def test_parameters_of_known_components_are_kept(broker: Broker) -> None:
+    """SPEC §7.6 runtime parameters"""
+    vhost = broker.vhosts["/"]
+    vhost.set_parameter("shovel", "s", {"src-queue": "a"})
+    assert vhost.parameters == {("shovel", "s"): {"src-queue": "a"}}
+    with pytest.raises(PreconditionFailed, match=r"^component federation not found$"):
+        vhost.set_parameter("federation", "f", {})
+    vhost.clear_parameter("shovel", "s")
+    with pytest.raises(NotFound, match=r"^parameter 's' of component 'shovel' not found$"):
+        vhost.clear_parameter("shovel", "s")
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "is_reached"),
+    [(None, 10**6, False), (-1, 10**6, False), (0, 0, True), (1, 0, False), (1, 1, True), (1, 2, True)],
+)
+def test_reached(limit: int | None, count: int, is_reached: bool) -> None:
+    """SPEC §7.1 vhost limits, §7.2 user limits"""
+    assert reached(limit, count) is is_reached
+
+
+def test_what_is_not_there_cannot_be_deleted(broker: Broker) -> None:
+    """SPEC §7.1 virtual hosts, §7.2 users"""
+    with pytest.raises(NotFound, match=r"^user 'u' not found$"):
+        broker.delete_user("u")
+    with pytest.raises(NotFound, match=r"^vhost 'v' not found$"):
+        broker.delete_vhost("v")
+    with pytest.raises(NotFound, match=r"^user 'u' not found$"):
+        broker.set_user_limits("u", {})
+
+
+def test_vhost_is_made_once(broker: Broker) -> None:
+    """SPEC §7.1 virtual hosts"""
+    vhost = broker.add_vhost("v")
+    vhost.declare_queue("q")
+    assert broker.add_vhost("v") is vhost
+    assert broker.find_vhost("v").queues
+
+
+def test_default_queue_type_must_be_one_there_is(broker: Broker) -> None:
+    """SPEC §7.1 default queue type"""
+    vhost = broker.vhosts["/"]
+    with pytest.raises(PreconditionFailed, match=r"^unsupported queue type 'stream'$"):
+        vhost.set_default_queue_type("stream")
+    vhost.set_default_queue_type("quorum")
+    vhost.set_default_queue_type(None)
+    assert vhost.declare_queue("q", durable=True).arguments == {}

@@ -270,8 +270,27 @@ def test_argument_goes_before_policy(key: str, field: str) -> None:
     assert said(traits_of({}, {key: "b"}, {key: "c"})) == {field: "b"}
 
 
-def test_operator_goes_first_for_overflow() -> None:
-    argument: Table = {"x-overflow": "reject-publish"}
-    assert traits_of(argument, {"overflow": "drop-head"}, {}).overflow == "reject-publish"
-    assert traits_of({}, {"overflow": "reject-publish-dlx"}, {}).overflow == "reject-publish-dlx"
-    assert traits_of(argument, {}, {"overflow": "drop-head"}).overflow == "drop-head"
+@pytest.mark.parametrize(
+    ("kind", "argument", "policy", "operator", "overflow"),
+    [
+        # SPEC §7.6 policies, overflow: a classic queue's argument goes first, then the operator's policy.
+        ("classic", "reject-publish", "drop-head", None, "reject-publish"),
+        ("classic", "reject-publish", "drop-head", "reject-publish-dlx", "reject-publish"),
+        ("classic", None, "drop-head", "reject-publish", "reject-publish"),
+        ("classic", None, "reject-publish-dlx", None, "reject-publish-dlx"),
+        ("classic", None, None, None, "drop-head"),
+        # A quorum queue's argument goes behind both.
+        ("quorum", "reject-publish", "drop-head", None, "drop-head"),
+        ("quorum", "drop-head", "drop-head", "reject-publish", "reject-publish"),
+        ("quorum", "reject-publish", None, None, "reject-publish"),
+    ],
+)
+def test_who_goes_first_for_overflow(
+    kind: str, argument: str | None, policy: str | None, operator: str | None, overflow: str
+) -> None:
+    arguments: Table = {"x-queue-type": kind}
+    if argument is not None:
+        arguments = {**arguments, "x-overflow": argument}
+    by_policy: Table = {} if policy is None else {"overflow": policy}
+    by_operator: Table = {} if operator is None else {"overflow": operator}
+    assert traits_of(arguments, by_policy, by_operator).overflow == overflow

@@ -136,6 +136,26 @@ def test_bad_setting_in_a_file_stops_the_start(tmp_path: Path) -> None:
     assert f"bad setting prot = 5672 in {file}: " in done.stderr
 
 
+@pytest.mark.parametrize("named_by", ["flag", "variable"])
+@pytest.mark.parametrize(
+    ("definition", "place", "rule"),
+    [
+        # SPEC §7: file, place and rule; status 2
+        ("[[users]]\nname = 5\n", "users[0].name", "Expected `str`, got `int`"),
+        ("[[permissions]]\nuser = 'nobody'\n", "permissions[0] (nobody)", "user 'nobody' not found"),
+    ],
+)
+def test_bad_definition_stops_the_start(definition: str, place: str, rule: str, named_by: str, tmp_path: Path) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_text(definition)
+    flags = ["--config", str(file)] if named_by == "flag" else []
+    environment = {"LEVERET_CONFIG": str(file)} if named_by == "variable" else {}
+    done = leveret("--port", "0", "--data-dir", str(tmp_path / "data"), *flags, **environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"leveret: bad setting {place} in {file}: {rule}\n"
+    assert not (tmp_path / "data").exists()
+
+
 def test_unknown_flag_and_argument_are_refused() -> None:
     for word in ("--prot=1", "serve"):
         done = leveret(word)

@@ -443,7 +443,7 @@ def headers() -> dict[str, Any]:
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def eventually() -> Callable[[Callable[[], object]], None]:
     return wait_until
 

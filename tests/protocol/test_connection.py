@@ -159,7 +159,26 @@ def test_methods_that_do_not_belong_on_channel_0(client: Client, method: Channel
 
 
 def test_secret_may_be_updated(client: Client) -> None:
-    assert client.say(ConnectionUpdateSecret(b"new", "because"), channel=0) == [ConnectionUpdateSecretOk()]
+    """SPEC §1.2 connection.update-secret: a password needs no new one; everything goes on."""
+    update = client.method(ConnectionUpdateSecret(b"new", "because"), 0)
+    assert client.say(update, update, channel=0) == [ConnectionUpdateSecretOk(), ConnectionUpdateSecretOk()]
+    assert client.say(QueueDeclare("q")) == [QueueDeclareOk("q", 0, 0)]
+    assert client.broker.users["guest"].has_password(b"guest")
+
+
+def test_secret_is_not_updated_while_the_connection_closes(client: Client) -> None:
+    """SPEC §1.2 connection.update-secret"""
+    refused(client, client.frame(8, b"", 1))
+    assert client.say(ConnectionUpdateSecret(b"new", "because"), channel=0) == []
+
+
+def test_secret_is_not_updated_before_the_connection_runs(stranger: Client) -> None:
+    """SPEC §1.2 connection.update-secret"""
+    stranger.greet()
+    stranger.start_ok()
+    stranger.say(ConnectionTuneOk(2047, 131072, 0), channel=0)
+    text = "CHANNEL_ERROR - unexpected method in connection state opening"
+    assert stranger.say(ConnectionUpdateSecret(b"new", ""), channel=0) == [ConnectionClose(504, text, 10, 70)]
 
 
 # Channels

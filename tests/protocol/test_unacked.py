@@ -209,3 +209,22 @@ def test_random_tags_against_a_dictionary(commands: list[tuple[str, float]], man
         assert unacked.count == len(model)
         assert unacked.next_tag == last + 1
     assert unacked.take_all() == [model[tag] for tag in sorted(model)]
+
+
+def test_first_tag_is_the_oldest_outstanding() -> None:
+    """SPEC §6.5 acknowledgement timeout"""
+    unacked = Unacked()
+    assert unacked.first_tag() == 0
+    unacked.skip()
+    for seq in range(1, 4):
+        unacked.record(new_entry(None, seq))  # type: ignore[arg-type]
+    assert unacked.first_tag() == 2
+    unacked.take(3)
+    assert unacked.first_tag() == 2
+    unacked.take(2)
+    assert unacked.first_tag() == 4
+    unacked.skip()
+    unacked.record(new_entry(None, 4))  # type: ignore[arg-type]
+    assert unacked.first_tag() == 4
+    unacked.take_all()
+    assert unacked.first_tag() == 0

@@ -169,3 +169,16 @@ def test_settings_reach_the_model() -> None:
     assert settings.message_size_max == 3
     assert settings.refuse_prefetch_size
     assert not Config().settings().refuse_prefetch_size
+
+
+def test_choices_reach_the_model() -> None:
+    """SPEC §6.5 acknowledgement timeout, §12 unknown_exchange and expiration: settings"""
+    settings = Config(consumer_timeout=5, unknown_exchange="drop", expiration="epoch").settings()
+    assert (settings.ack_timeout_ms, settings.drop_to_unknown_exchange, settings.epoch_expiration) == (5, True, True)
+    settings = Config().settings()
+    assert (settings.ack_timeout_ms, settings.drop_to_unknown_exchange, settings.epoch_expiration) == (
+        1_800_000,
+        False,
+        False,
+    )
+    assert settings.node_name.startswith("leveret@")

@@ -10,10 +10,11 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leveret.broker.rights import Rights
 from leveret.errors import PreconditionFailed
+from leveret.terms import term
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -105,13 +106,16 @@ def check_password_hash(password_hash: str, hashing: str) -> None:
         raise PreconditionFailed(f"password_hash has not the length of {hashing}")
 
 
-def check_limits(limits: dict[str, int], known: tuple[str, ...]) -> None:
+def check_limits(limits: Any, known: tuple[str, ...], title: str) -> None:
     """Refuse limits that do not exist, or are no integers; less than 0 is no limit."""
+    if not isinstance(limits, dict):
+        raise PreconditionFailed(f"{title} not a list {term(limits)}")
+    unknown = {name: value for name, value in limits.items() if name not in known}
+    if unknown:
+        raise PreconditionFailed(f"Unrecognised terms {term(unknown)} in {title}")
     for name, value in limits.items():
-        if name not in known:
-            raise PreconditionFailed(f"unrecognised limit '{name}'; should be one of: {', '.join(known)}")
         if isinstance(value, bool) or not isinstance(value, int):
-            raise PreconditionFailed(f"{name} should be an integer, actually was {value!r}")
+            raise PreconditionFailed(f"{name} should be a number, actually was {term(value)}")
 
 
 def reached(limit: int | None, count: int) -> bool:

@@ -82,20 +82,27 @@ def traits_of(arguments: Table, policy: Table, operator_policy: Table) -> Traits
         sources = ((arguments, argument), (policy, key), (operator_policy, key))
         given = [table[name] for table, name in sources if name in table]
         if given:
-            setattr(traits, field, min(int(value) for value in given))  # type: ignore[arg-type]
+            smallest = min(int(value) for value in given)  # type: ignore[arg-type]
+            # A policy may say any number, and times must stay within 64 bits.
+            setattr(traits, field, min(smallest, EXPIRY_MAX_MS) if field.endswith("_ms") else smallest)
     for field, (argument, key) in FIRST.items():
         value = arguments.get(argument, policy.get(key, operator_policy.get(key)))
         if isinstance(value, str):
             setattr(traits, field, value)
-    overflow = operator_policy.get("overflow", arguments.get("x-overflow", policy.get("overflow")))
-    if isinstance(overflow, str):
-        traits.overflow = overflow
+    traits.overflow = _overflow(arguments, {**policy, **operator_policy})
     priority = arguments.get("x-max-priority", 0)
     traits.max_priority = priority if isinstance(priority, int) else 0
     traits.single_active_consumer = arguments.get("x-single-active-consumer") is True
     traits.deduplicates = arguments.get("x-message-deduplication") is True
     traits.counts_deliveries = traits.delivery_limit is not None or queue_type(arguments) == "quorum"
     return traits
+
+
+def _overflow(arguments: Table, policies: Table) -> str:
+    by_argument, by_policy = arguments.get("x-overflow"), policies.get("overflow")
+    # RabbitMQ: a classic queue's argument goes before its policies, a quorum queue's behind them.
+    first, second = (by_policy, by_argument) if queue_type(arguments) == "quorum" else (by_argument, by_policy)
+    return str(first or second or "drop-head")
 
 
 def _integer(value: Value, arguments: Table) -> str | None:

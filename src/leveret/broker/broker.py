@@ -124,7 +124,7 @@ class Broker:
 
     def set_user_limits(self, name: str, limits: dict[str, int]) -> None:
         """Bound a user's connections and channels; what is there already stays."""
-        check_limits(limits, USER_LIMITS)
+        check_limits(limits, USER_LIMITS, "user-limits")
         self.find_user(name).limits = dict(limits)
 
     # Rights

@@ -4,6 +4,7 @@ They run on RE2, in time linear in the name, since a pattern that backtracks wou
 look-ahead; the one form of it that people use in policies, `^(?!amq\\.)…`, is understood here.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import re2
@@ -23,21 +24,25 @@ class BadPattern(ValueError):
 class Pattern:
     """A pattern, unanchored as RabbitMQ's are; an empty one matches nothing if `empty_is_nothing`."""
 
-    __slots__ = ("_but_not", "_regex", "text")
+    __slots__ = ("_alternatives", "text")
 
     def __init__(self, text: str, empty_is_nothing: bool = False) -> None:
+        if len(text) > PATTERN_MAX:
+            raise BadPattern(f"a pattern of more than {PATTERN_MAX} characters")
         self.text = text
-        but_not, rest = _split(text)
-        self._but_not = None if but_not is None else _compile(f"^(?:{but_not})")
         # RabbitMQ: a right to nothing is written as an empty pattern.
-        self._regex = _compile("^$" if empty_is_nothing and not text else rest)
+        alternatives = _split("^$" if empty_is_nothing and not text else text)
+        self._alternatives = [
+            (None if but_not is None else _compile(f"^(?:{but_not})"), _compile(rest)) for but_not, rest in alternatives
+        ]
 
     def matches(self, name: str) -> bool:
         # Names come from clients and may hold octets that are no text.
         octets = name.encode(errors="surrogateescape").decode(errors="replace")
-        if self._but_not is not None and self._but_not.search(octets):
-            return False
-        return self._regex.search(octets) is not None
+        for but_not, regex in self._alternatives:
+            if (but_not is None or not but_not.search(octets)) and regex.search(octets):
+                return True
+        return False
 
 
 def escaped(text: str) -> str:
@@ -45,31 +50,49 @@ def escaped(text: str) -> str:
     return str(re2.escape(text))
 
 
-def _split(text: str) -> tuple[str | None, str]:
-    """What must not follow at the start, and the rest of the pattern."""
-    if not text.startswith(NOT_AHEAD):
-        return None, text
-    depth = 1
-    escaped = False
-    for at in range(len(NOT_AHEAD), len(text)):
-        if escaped:
-            escaped = False
-        elif text[at] == "\\":
-            escaped = True
-        elif text[at] == "(":
-            depth += 1
-        elif text[at] == ")":
-            depth -= 1
-            if not depth:
+def _split(text: str) -> list[tuple[str | None, str]]:
+    """The alternatives of a pattern: what must not follow at the start of each, and the rest of it."""
+    if NOT_AHEAD not in text:
+        return [(None, text)]
+    bars = [at for at, mark, depth in _marks(text) if mark == "|" and not depth]
+    starts, ends = [0, *(at + 1 for at in bars)], [*bars, len(text)]
+    return [_not_ahead(text[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def _not_ahead(text: str) -> tuple[str | None, str]:
+    if text.startswith(NOT_AHEAD):
+        for at, mark, depth in _marks(text):
+            if mark == ")" and not depth:
                 return text[len(NOT_AHEAD) : at], "^" + text[at + 1 :]
     return None, text
 
 
+def _marks(text: str) -> Iterator[tuple[int, str, int]]:
+    """The parentheses and bars that mean something, and how many parentheses are open after each."""
+    depth = 0
+    literal = False
+    class_from = 0
+    for at, char in enumerate(text):
+        if literal:
+            literal = False
+        elif char == "\\":
+            literal = True
+        elif class_from:
+            # A bracket that stands first in its class does not end it.
+            if char == "]" and at > class_from:
+                class_from = 0
+        elif char == "[":
+            class_from = at + 2 if text[at + 1 : at + 2] == "^" else at + 1
+        elif char in "()|":
+            depth += (char == "(") - (char == ")")
+            yield at, char, depth
+
+
 def _compile(text: str) -> Any:
-    if len(text) > PATTERN_MAX:
-        raise BadPattern(f"a pattern of more than {PATTERN_MAX} characters")
     try:
         return re2.compile(text, options=_OPTIONS)
-    except (re2.error, UnicodeEncodeError) as error:
+    except UnicodeEncodeError:
+        raise BadPattern("it is no text") from None
+    except re2.error as error:
         reason = error.args[0] if error.args else error
         raise BadPattern(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None

@@ -19,8 +19,27 @@ APPLY_TO = {
     "quorum_queues": ("quorum",),
     "streams": (),
 }
-# RabbitMQ: a policy with one of these is not for quorum queues at all.
-NOT_QUORUM = ("ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "queue-mode", "queue-version")
+# RabbitMQ: a policy with one of these is not for such queues at all. A delivery limit is for any queue here.
+NOT_FOR: dict[str, tuple[str, ...]] = {
+    "exchange": (),
+    "classic": (
+        "dead-letter-strategy",
+        "initial-cluster-size",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "queue-leader-locator",
+    ),
+    "quorum": (
+        "ha-mode",
+        "ha-params",
+        "ha-promote-on-failure",
+        "ha-promote-on-shutdown",
+        "ha-sync-mode",
+        "initial-cluster-size",
+        "queue-master-locator",
+        "queue-mode",
+    ),
+}
 
 Check = Callable[[Any], bool]
 
@@ -104,7 +123,7 @@ class Policy:
         try:
             self.pattern = Pattern(pattern)
         except BadPattern as error:
-            raise PreconditionFailed(f"pattern should be a regular expression, but {pattern!r} is not: {error}") from None
+            raise PreconditionFailed(f"pattern should be regular expression but is invalid: {error}") from None
         if apply_to not in APPLY_TO:
             raise PreconditionFailed(
                 f"apply-to '{apply_to}' unrecognised; should be one of: 'queues', 'classic_queues',  "
@@ -117,7 +136,7 @@ class Policy:
         """Whether it is for a classic or quorum queue, or an exchange, of this name."""
         if kind not in APPLY_TO[self.apply_to] or not self.pattern.matches(name):
             return False
-        return kind != "quorum" or not any(setting in self.definition for setting in NOT_QUORUM)
+        return not any(setting in self.definition for setting in NOT_FOR[kind])
 
 
 class Policies:
@@ -155,10 +174,10 @@ class Policies:
 
 def check_definition(definition: dict[str, Any], known: tuple[str, ...]) -> None:
     """Refuse settings that do not exist, and values they cannot have."""
-    if not isinstance(definition, dict):
-        raise PreconditionFailed(f"definition must be a dictionary: {term(definition)}")
     if not definition:
         raise PreconditionFailed("no policy provided")
+    if not isinstance(definition, dict):
+        raise PreconditionFailed(f"definition must be a dictionary: {term(definition)}")
     for setting, value in definition.items():
         if setting in known and not SETTINGS[setting][0](value):
             raise PreconditionFailed(f"{term(value)} is not a valid {SETTINGS[setting][1]}")

@@ -96,6 +96,7 @@ cdef class Queue:
     cpdef bint trim_some(self) except -1
     @cython.locals(entry=Entry)
     cdef _cut_first(self)
+    cdef _cut(self, Entry entry)
     @cython.locals(entry=Entry)
     cpdef bint expire_some(self, long long now) except -1
     @cython.locals(size=Py_ssize_t, consumer=Consumer)

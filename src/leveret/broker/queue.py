@@ -233,6 +233,9 @@ class Queue:
             kept.append(entry)
         if kept:
             self.chain.put_back(kept)
+            if self._cuts is not None:
+                for entry in kept:
+                    self._cut(entry)
             self._watch(kept)
             self._trim()
             self.rotation.revive()
@@ -476,7 +479,7 @@ class Queue:
 
     def _trim(self) -> None:
         """Drop from the front what is over a limit; after a change of the limit that may take more than one pass."""
-        if not self.trimming and not self.trim_some():
+        if not self.trim_some() and not self.trimming:
             self.trimming = True
             self.work.add(Trim(self))
 
@@ -486,7 +489,7 @@ class Queue:
             entry = self.chain.first()
             count = 0
             while entry is not None and self._too_much(0, 0):
-                # One message may always go for one that comes.
+                # One message always goes for one that comes, so that the queue does not grow meanwhile.
                 if self.work.left <= 0 and count != 0:
                     return False
                 count += 1
@@ -508,15 +511,15 @@ class Queue:
     def _shorten(self, latest: int) -> None:
         """Let none of the messages here stay longer than until `latest`.
 
-        They stand before all that come later, so it is enough to look when one comes to the front (`_cut_first`): a change
-        must not cost by how many there are. With priorities the front is several places, and all are looked at.
+        They stand before all that come later, so it is enough to look when one comes to the front (`_cut_first`) or comes
+        back: a change must not cost by how many there are. With priorities the front is several places, and all are
+        looked at.
         """
         if isinstance(self.chain, Priorities):
             for entry in self.chain.entries():
                 if not entry.expires_at or entry.expires_at > latest:
                     entry.expires_at = latest
                     self._watch([entry])
-            return
         # A cut that is not earlier says nothing more about those it is for.
         cuts = [] if self._cuts is None else [cut for cut in self._cuts if cut[1] < latest]
         self._cuts = [*cuts, (self.next_seq, latest)]
@@ -525,19 +528,25 @@ class Queue:
         self._expiry.not_after(latest)
 
     def _cut_first(self) -> None:
-        """Give the first message the time that changes have left it: (seq, latest) is for those before seq."""
+        """Give the first message the time that changes have left it."""
         assert self._cuts is not None
         entry = self.chain.first()
         # What is unacknowledged may come back before the first.
         while self._cuts and self.unacked_count == 0 and (entry is None or entry.seq >= self._cuts[0][0]):
             del self._cuts[0]
+        if entry is not None:
+            self._cut(entry)
+        if not self._cuts:
+            self._cuts = None
+
+    def _cut(self, entry: Entry) -> None:
+        """Give a message that time: (seq, latest) is for those before seq."""
+        assert self._cuts is not None
         for seq, latest in self._cuts:
-            if entry is not None and entry.seq < seq:
+            if entry.seq < seq:
                 if not entry.expires_at or entry.expires_at > latest:
                     entry.expires_at = latest
                 break
-        if not self._cuts:
-            self._cuts = None
 
     def expire_some(self, now: int) -> bool:
         """Drop what has expired as far as the budget goes; True if nothing expired is left."""

@@ -293,15 +293,15 @@ class VirtualHost:
         if rights is not None and "x-dead-letter-exchange" in arguments:
             rights.check_queue("read", name)
             rights.check_exchange("write", str(arguments["x-dead-letter-exchange"]))
+
+    def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
+        title = self.queue_title(name)
+        check_queue_arguments(arguments, title)
         limit = self.limits.get("max-queues")
         if reached(limit, len(self.queues)):
             raise PreconditionFailed(
                 f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
             )
-
-    def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
-        title = self.queue_title(name)
-        check_queue_arguments(arguments, title)
         if queue_type(arguments) == "quorum":
             check_quorum_properties(title, durable, owner is not None, auto_delete)
         queue = Queue(name, title, self._broker.work, arguments, self._broker.timers)
@@ -451,7 +451,7 @@ class VirtualHost:
 
     def set_limits(self, limits: dict[str, int]) -> None:
         """Bound the connections and queues; what is there already stays."""
-        check_limits(limits, LIMITS)
+        check_limits(limits, LIMITS, "limits")
         self.limits = dict(limits)
 
     def set_parameter(self, component: str, name: str, value: Any) -> None:

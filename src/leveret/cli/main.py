@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from leveret import __version__
-from leveret.server.config import BadSetting, Config, load
+from leveret.server.config import BadSetting, Config, file_of, load
 from leveret.server.definitions import BadDefinition
 from leveret.server.node import Node
 
@@ -43,7 +43,7 @@ def main(config: str | None, **flags: Any) -> None:
     try:
         event_loop()(serve(settings))
     except BadDefinition as error:
-        fail(f"bad setting in {error}", 2)
+        fail(f"bad setting {error.place} in {file_of(config, os.environ)}: {error.rule}", 2)
     except OSError as error:
         # A name that cannot be looked up has numbers of its own.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)

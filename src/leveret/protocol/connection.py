@@ -241,7 +241,8 @@ class Connection:
                 )
                 log.error("%s: channel %d: %s", self.name, channel.number, error.reply_text)
                 channel.fail(error, 0)
-                break
+                if self.busy:
+                    break
         self.broker.work.drain()
 
     def _tick_heartbeat(self, now: int) -> None:

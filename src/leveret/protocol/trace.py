@@ -12,6 +12,7 @@ from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Task, Work
+from leveret.errors import SyntaxFault
 from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
 from leveret.wire.values import Timestamp
@@ -47,22 +48,31 @@ class Copy(Task):
         self._facts = facts
 
     def run(self, work: Work) -> bool:
-        message = self._message
         work.left -= 1
         queues = self._vhost.route(self._vhost.exchanges[EXCHANGE], self._key, None)
         if queues:
-            was = properties_of(message.content, message.header_size)
-            origin = message.origin
-            headers = {
-                "exchange_name": origin.exchange,
-                "routing_keys": [origin.routing_key, *carbon_copies(was.headers or {}, "CC")],
-                "properties": table_of(was),
-                **self._facts,
-            }
-            copy = rewritten(message, Properties(headers=headers), make_origin(EXCHANGE, self._key))
+            copy = self._copy()
             for queue in queues:
                 queue.accept(copy, work.now)
         return True
+
+    def _copy(self) -> Message:
+        message = self._message
+        was = properties_of(message.content, message.header_size)
+        properties = table_of(was)
+        headers = {
+            "exchange_name": message.origin.exchange,
+            "routing_keys": [message.origin.routing_key, *carbon_copies(was.headers or {}, "CC")],
+            "properties": properties,
+            **self._facts,
+        }
+        origin = make_origin(EXCHANGE, self._key)
+        try:
+            return rewritten(message, Properties(headers=headers), origin)
+        except SyntaxFault:
+            # Headers nested as deep as can be are too deep one table further in.
+            del properties["headers"]
+            return rewritten(message, Properties(headers=headers), origin)
 
 
 def _trace(channel: "Channel", message: Message, key: str, facts: dict[str, Any]) -> None:

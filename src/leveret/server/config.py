@@ -3,6 +3,7 @@
 import os
 import platform
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -55,7 +56,7 @@ class BadSetting(Exception):
 def load(file: str | None, flags: dict[str, Any], environment: dict[str, str] | None = None) -> Config:
     """Read the settings or raise BadSetting."""
     environment = dict(os.environ) if environment is None else environment
-    file = file or environment.get(PREFIX + "CONFIG")
+    file = file_of(file, environment)
     values = {}
     for source, found in (
         (file or "", _from_file(file)),
@@ -66,6 +67,11 @@ def load(file: str | None, flags: dict[str, Any], environment: dict[str, str] | 
             _check(source, name, value)
             values[name] = value
     return msgspec.convert(values, Config, strict=False)
+
+
+def file_of(flag: str | None, environment: Mapping[str, str]) -> str | None:
+    """The file that is read: the one that the flag names, or else the variable."""
+    return flag or environment.get(PREFIX + "CONFIG")
 
 
 def _check(source: str, name: str, value: Any) -> None:

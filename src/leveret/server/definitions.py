@@ -83,7 +83,12 @@ class Definitions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class BadDefinition(Exception):
-    """A definition the model refuses; the text names it."""
+    """A definition the model refuses: where it stands, and which rule it breaks."""
+
+    def __init__(self, place: str, rule: str) -> None:
+        super().__init__(f"{place}: {rule}")
+        self.place = place
+        self.rule = rule
 
 
 def apply(broker: Broker, definitions: Definitions) -> None:
@@ -97,11 +102,11 @@ def apply(broker: Broker, definitions: Definitions) -> None:
         ("operator_policies", _make_operator_policy),
         ("parameters", _make_parameter),
     ):
-        for number, definition in enumerate(getattr(definitions, kind), 1):
+        for at, definition in enumerate(getattr(definitions, kind)):
             try:
                 make(broker, definition)
             except AMQPError as error:
-                raise BadDefinition(f"{kind}, number {number} ({_name(definition)}): {error}") from None
+                raise BadDefinition(f"{kind}[{at}] ({_name(definition)})", str(error)) from None
     broker.parameters.update(definitions.global_parameters)
 
 
