@@ -62,6 +62,7 @@ def test_broker_says_its_version_and_that_it_is_leveret(broker: Broker) -> None:
 
 
 def test_broker_offers_its_limits(broker: Broker) -> None:
+    """SPEC §1.3, and SPEC §7.4 PLAIN: the login was accepted."""
     with broker.connect() as client:
         client.start()
         client.start_ok()
@@ -70,6 +71,7 @@ def test_broker_offers_its_limits(broker: Broker) -> None:
 
 
 def test_amqplain_login_is_accepted(broker: Broker) -> None:
+    """SPEC §7.4 AMQPLAIN."""
     with broker.connect() as client:
         client.start()
         login = b"\x05LOGINS" + long_string(broker.username) + b"\x08PASSWORDS" + long_string(broker.password)

@@ -268,6 +268,7 @@ def test_user_id_must_be_the_login(client: Client) -> None:
 
 
 def test_impersonator_may_claim_any_user_id(broker: Broker, connect: Connect) -> None:
+    """SPEC §7.2 impersonator."""
     broker.add_user("actor", "actor", ("impersonator",))
     broker.set_permissions("actor", "/", ".*", ".*", ".*")
     client = connect(user="actor")

@@ -28,7 +28,7 @@ ROWS = {
     "3.1": "direct, fanout, topic, headers all, headers any, headers all-with-x, headers any-with-x, x-consistent-hash, "
     "hash-header, hash-property, x-delayed-message, x-delayed-type, x-delay, x-random, x-recent-history",
     "3.2": "default exchange, amq.direct, amq.fanout, amq.topic, amq.headers, amq.match, amq.rabbitmq.trace",
-    "3.3": "durable, auto-delete, internal, alternate-exchange as an argument, no return",
+    "3.3": "durable, auto-delete, internal, alternate-exchange as an argument, alternate-exchange by policy, no return",
     "3.4": "exchange to exchange, any depth, cycles, at most once",
     "3.5": "one word, zero or more words, adjacent hashes, never exponential",
     "3.6": "CC, BCC, PDF events, agreements, images, sport news",
@@ -37,7 +37,9 @@ ROWS = {
     "x-overflow reject-publish-dlx, x-dead-letter-exchange, x-dead-letter-routing-key, x-dead-letter-strategy, "
     "x-max-priority, x-single-active-consumer, x-queue-mode, x-queue-version, x-queue-type classic, x-queue-type quorum, "
     "x-queue-type stream, x-queue-master-locator, x-queue-leader-locator, x-quorum-initial-group-size, x-delivery-limit, "
-    "x-ha-policy, x-ha-nodes, x-message-deduplication, unknown arguments, bad values",
+    "x-ha-policy, x-ha-nodes, x-message-deduplication, unknown arguments, bad values, message-ttl by policy, "
+    "expires by policy, max-length by policy, max-length-bytes by policy, overflow by policy, "
+    "dead-letter-exchange by policy, dead-letter-routing-key by policy, delivery-limit by policy, kept by policy",
     "4.3": "FIFO, requeued in their place, priorities",
     "4.4": "never to a consumer, in time",
     "4.5": "rejected, expired, maxlen, delivery_limit, x-death, x-first-death, x-last-death, cycle detection",
@@ -46,13 +48,20 @@ ROWS = {
     "5.3": "publishes wait, acknowledgements wait, 64 MiB, returns precede commit-ok, rollback, deduplication, "
     "x-cache-size, x-cache-ttl, x-message-deduplication exchange",
     "5.4": "nack under reject-publish",
-    "6.1": "tags, no-ack, exclusive, x-priority, x-cancel-on-ha-failover, cancel by the client, cancel by the broker, "
-    "round-robin, single active consumer",
+    "6.1": "tags, no-ack, exclusive, x-priority, x-cancel-on-ha-failover, consumer arguments, cancel by the client, "
+    "cancel by the broker, round-robin, single active consumer",
     "6.2": "prefetch-count for a consumer, prefetch-count for a channel, prefetch-size for a consumer, "
     "prefetch-size for a channel, prefetch-size and no-ack, larger than the window, refuse",
     "6.3": "ack, nack, reject, multiple, requeue, tag 0, redelivered, unknown tag",
     "6.4": "get, get-empty, remaining count, recover",
-    "6.5": "direct reply-to",
+    "6.5": "direct reply-to, acknowledgement timeout",
+    "7.1": "virtual hosts, vhost limits, max-connections, max-queues, description, tags, default queue type, "
+    "deleting a virtual host",
+    "7.2": "users, user tags, impersonator, permissions, topic permissions, username and vhost, user limits, patterns",
+    "7.3": "default user, loopback peers only",
+    "7.4": "PLAIN, AMQPLAIN, password hashes, SHA-256, SHA-512",
+    "7.5": "revoking, deleting a user",
+    "7.6": "policies, operator policies, priorities, live queues, live exchanges, runtime parameters, global parameters",
 }
 ROWS_LATER = {
     "2.4 one copy on disk": "there is no storage yet",
@@ -60,6 +69,10 @@ ROWS_LATER = {
     "5.3 commit atomic on disk": "there is no storage yet",
     "5.3 deduplication rebuilt on recovery": "there is no storage yet",
     "5.4 nack when a queue could not take it": "only a failed write can make it so, and there is no storage yet",
+    "7.2 what administrator, monitoring, policymaker and management may do": "there is no management yet",
+    "7.4 EXTERNAL": "there is no TLS yet",
+    "7.4 OAuth 2": "not there yet",
+    "7.4 argon2id": "not there yet",
 }
 
 # Texts of the reference. `…` stands for names and numbers.
@@ -73,6 +86,8 @@ operation not permitted on the default exchange
 deletion of system exchange 'amq.direct' in vhost '/' not allowed
 cannot publish to internal exchange '…' in vhost '/'
 queue '…' in vhost '/' in exclusive use
+write access to exchange 'amq.default' in vhost '…' refused for user '…'
+write access to topic '…' in exchange '…' in vhost '…' refused for user '…'
 Login was refused using authentication mechanism PLAIN. For details see the broker logfile.
 cannot obtain exclusive access to locked queue '…' in vhost '/'. It could be originally declared on another connection or \
 the exclusive property value does not match that of the original declaration.
@@ -101,6 +116,9 @@ routing_key_but_no_dlx_defined
 fast reply consumer does not exist
 reply consumer cannot acknowledge
 reply consumer already set
+delivery acknowledgement on channel … timed out. Timeout value used: … ms. This timeout value can be configured, see \
+consumers doc guide to learn more
+cannot declare queue '…': queue limit in vhost '…' (…) is reached
 Invalid x-match field value <<"some">>; expected all, any, all-with-x, or any-with-x
 type 3, all octets = <<>>: {{frame_too_large,131073,131064}}
 {{invalid_frame_end_marker,0}}
@@ -114,6 +132,8 @@ expected content header for class 60, got non content header frame instead
 expected content body, got non content body frame instead
 expected method frame, got non method frame instead
 vhost … not found
+access to vhost '…' refused for user '…'
+access to vhost '…' refused for user '…': connection limit (…) is reached
 attempt to reuse consumer tag '…'
 negotiated frame_max = … is lower than the minimum allowed value (4096)
 negotiated channel_max = 0 (no limit) is higher than the maximum allowed value (2047)
