@@ -122,7 +122,7 @@ def confirmed(client: RawClient, count: int) -> dict[int, type[Any]]:
 
 
 def test_each_message_is_confirmed_once(client: RawClient, queues: list[str]) -> None:
-    """SPEC §5.2 one ack for each message, and SPEC §5.2 multiple for several."""
+    """SPEC §5.2 one ack for each message, however they are told together."""
     client.call(Confirm.Select())
     count = 500
     for number in range(count):

@@ -457,6 +457,7 @@ def test_confirm_select_twice_changes_nothing(client: Client) -> None:
 
 
 def test_confirms_of_a_burst_are_one(client: Client) -> None:
+    """SPEC §5.2 multiple."""
     client.say(ConfirmSelect())
     assert client.publish("q", *[b"x"] * 100) == [BasicAck(100, multiple=True)]
     assert client.publish("q", b"x") == [BasicAck(101)]
