@@ -345,6 +345,14 @@ def test_message_larger_than_the_window_is_delivered_alone(client: Client) -> No
     assert bodies(client.say(BasicAck(2))) == [b"2"]
 
 
+def test_consumers_that_share_a_prefetch_go_by_their_priority(client: Client) -> None:
+    client.say(QueueDeclare("q"), BasicQos(prefetch_count=1, global_=True), BasicConsume("q", "a"))
+    client.say(BasicConsume("q", "b", arguments={"x-priority": 1}))
+    client.publish("q", *[b"x"] * 5)
+    for tag in range(1, 5):
+        assert client.say(BasicAck(tag)) == [BasicDeliver("b", tag + 1, False, "", "q"), b"x"]
+
+
 def test_global_prefetch_size_is_shared(client: Client) -> None:
     client.say(QueueDeclare("q"), BasicQos(prefetch_size=6, global_=True))
     client.say(BasicConsume("q", "a", no_wait=True), BasicConsume("q", "b", no_wait=True))

@@ -570,9 +570,11 @@ class Channel:
             return
         self._turn += 1
         first = self._turn % len(consumers)
-        for consumer in consumers[first:] + consumers[:first]:
-            if not consumer.active and consumer.subscribed:
-                consumer.queue.resume(consumer)
+        waiting = [consumer for consumer in consumers[first:] + consumers[:first] if not consumer.active]
+        for consumer in waiting:
+            consumer.queue.rotation.activate(consumer)
+        for consumer in waiting:
+            consumer.queue.dispatch()
 
     def recheck(self) -> None:
         """Rights, or whether the vhost is traced, have changed."""

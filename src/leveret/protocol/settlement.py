@@ -45,9 +45,13 @@ class Settle(Task):
                 waiting.append(consumer)
                 last = consumer
         self._at = end
+        # All of them before the first delivery: they take turns, and the one with the highest priority goes first.
         for consumer in waiting:
             queue = consumer.queue
-            queue.resume(consumer)
+            queue.rotation.activate(consumer)
+        for consumer in waiting:
+            queue = consumer.queue
+            queue.dispatch()
         if end < len(entries):
             return False
         self._done()
@@ -66,14 +70,14 @@ class Requeue(Task):
 
     def run(self, work: Work) -> bool:
         end = min(len(self._entries), self._at + PIECE)
-        waiting: list[Consumer] = []
         for queue, entries in _by_queue(self._entries[self._at : end]).items():
-            waiting += dict.fromkeys([entry.consumer for entry in entries if entry.consumer is not None])
+            waiting = dict.fromkeys([entry.consumer for entry in entries if entry.consumer is not None])
             queue.requeue(entries)
+            # Who has given something back has room for it before the others get it.
+            for consumer in waiting:
+                queue.rotation.activate(consumer)
             queue.dispatch()
         self._at = end
-        for consumer in waiting:
-            consumer.queue.resume(consumer)
         if end < len(self._entries):
             return False
         self._done()
