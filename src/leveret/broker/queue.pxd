@@ -73,6 +73,7 @@ cdef class Queue:
     cpdef Py_ssize_t delete(self) except -1
     cpdef subscribe(self, Consumer consumer)
     cpdef cancel(self, Consumer consumer)
+    cpdef leave(self, Consumer consumer)
     cpdef resume(self, Consumer consumer)
     @cython.locals(entry=Entry, consumer=Consumer)
     cpdef dispatch(self)

@@ -302,14 +302,17 @@ class Queue:
         self.dispatch()
 
     def cancel(self, consumer: Consumer) -> None:
-        """Remove a consumer; what it has unacknowledged stays with it."""
+        """Remove a consumer; what it has unacknowledged stays with it. May call `deliver` of another one."""
+        self.leave(consumer)
+        self.dispatch()
+
+    def leave(self, consumer: Consumer) -> None:
+        """Remove a consumer that will give back what it has; `dispatch` must follow, as another may be active now."""
         if not consumer.subscribed:
             return
         self.rotation.remove(consumer)
         self.used(self.work.now)
-        if self.rotation.everyone:
-            self.dispatch()
-        elif self.unused is not None:
+        if not self.rotation.everyone and self.unused is not None:
             self.work.add(self.unused)
 
     def used(self, now: int) -> None:
