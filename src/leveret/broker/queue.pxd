@@ -85,6 +85,7 @@ cdef class Queue:
     cdef _add(self, Entry entry)
     @cython.locals(entry=Entry)
     cdef Entry _next(self)
+    cdef _reconsider(self)
     cdef _remove_first(self, Entry entry)
     cpdef drop(self, Entry entry, str reason)
     cdef _bury(self, Entry entry, str reason)
