@@ -492,7 +492,7 @@ class BrokerMachine(RuleBasedStateMachine):
             client.feed(client.method(ConnectionClose(200, "bye"), 0))
             assert client.heard(0) == [ConnectionCloseOk()]
         elif how == "lost":
-            client.connection.lost()
+            client.connection.lost(client.now)
         else:
             client.connection.shut("because", 0)
             client.finish()

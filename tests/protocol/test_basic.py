@@ -616,7 +616,7 @@ def test_next_single_active_consumer_gets_first_what_is_given_back(client: Clien
     elif how == "connection closed":
         assert client.say(client.method(ConnectionClose(), 0), channel=0) == [ConnectionCloseOk()]
     else:
-        client.connection.lost()
+        client.connection.lost(client.now)
         assert client.octets() == b""
     deliveries = other.heard()
     assert deliveries[::2] == [BasicDeliver("d", tag, tag < 3, "", "q") for tag in (1, 2, 3)]

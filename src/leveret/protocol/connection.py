@@ -169,8 +169,9 @@ class Connection:
             channel.resume_consumers()
         self.broker.work.drain()
 
-    def lost(self) -> None:
+    def lost(self, now: int) -> None:
         """The socket is gone: give everything back."""
+        self._set_time(now)
         self.ended = True
         self.state = DEAF
         self.tick_at = NEVER
