@@ -345,6 +345,13 @@ def test_alternate_exchange_by_policy(vhost: VirtualHost, broker: Broker, routes
     assert (routes("x"), routes("own")) == ([], ["own"])
 
 
+def test_default_exchange_has_no_alternate(vhost: VirtualHost, routes: Routes) -> None:
+    """RabbitMQ 3.10.8: not even by a policy for everything."""
+    vhost.bind("amq.fanout", vhost.declare_queue("q"), "", {})
+    vhost.set_policy("p", "", {"alternate-exchange": "amq.fanout"})
+    assert (routes("", "nowhere"), routes("amq.direct", "nowhere")) == ([], ["q"])
+
+
 # Times to live
 
 

@@ -466,7 +466,7 @@ def test_connection_limit(world: Broker, connect: Connect, of: str, text: str) -
     limit(2)
     assert attempt() == [ConnectionOpenOk()]
     assert attempt() == [not_allowed(text.format(2))]
-    first.connection.lost()
+    first.connection.lost(first.now)
     assert attempt() == [ConnectionOpenOk()]
     limit(-1)
     assert attempt() == [ConnectionOpenOk()]

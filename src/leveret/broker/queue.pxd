@@ -73,6 +73,7 @@ cdef class Queue:
     cpdef Py_ssize_t delete(self) except -1
     cpdef subscribe(self, Consumer consumer)
     cpdef cancel(self, Consumer consumer)
+    cpdef leave(self, Consumer consumer)
     cpdef resume(self, Consumer consumer)
     @cython.locals(entry=Entry, consumer=Consumer)
     cpdef dispatch(self)
@@ -84,6 +85,7 @@ cdef class Queue:
     cdef _add(self, Entry entry)
     @cython.locals(entry=Entry)
     cdef Entry _next(self)
+    cdef _reconsider(self)
     cdef _remove_first(self, Entry entry)
     cpdef drop(self, Entry entry, str reason)
     cdef _bury(self, Entry entry, str reason)

@@ -191,6 +191,8 @@ class Queue:
         self.work.left -= 1
         if self.ready_count != 0 or self.rotation.active_count == 0 or not self._offer(entry):
             self._add(entry)
+            if self.rotation.oversized:
+                self._reconsider()
         return True
 
     def take(self, no_ack: bool) -> Entry | None:
@@ -285,6 +287,7 @@ class Queue:
         if traits.message_ttl_ms is not None and (self.ready_count or self.unacked_count):
             self._shorten(now + traits.message_ttl_ms)
         self._trim()
+        self.dispatch()
 
     # Consumers
 
@@ -302,14 +305,17 @@ class Queue:
         self.dispatch()
 
     def cancel(self, consumer: Consumer) -> None:
-        """Remove a consumer; what it has unacknowledged stays with it."""
+        """Remove a consumer; what it has unacknowledged stays with it. May call `deliver` of another one."""
+        self.leave(consumer)
+        self.dispatch()
+
+    def leave(self, consumer: Consumer) -> None:
+        """Remove a consumer that will give back what it has; `dispatch` must follow, as another may be active now."""
         if not consumer.subscribed:
             return
         self.rotation.remove(consumer)
         self.used(self.work.now)
-        if self.rotation.everyone:
-            self.dispatch()
-        elif self.unused is not None:
+        if not self.rotation.everyone and self.unused is not None:
             self.work.add(self.unused)
 
     def used(self, now: int) -> None:
@@ -393,6 +399,12 @@ class Queue:
             entry = self.chain.first()
         return entry
 
+    def _reconsider(self) -> None:
+        """A message that has come may go before the one that is too large for some consumers."""
+        if self.traits.max_priority:
+            self.rotation.revive()
+            self.dispatch()
+
     def _remove_first(self, entry: Entry) -> None:
         self.ready_count -= 1
         self.ready_bytes -= entry.message.body_size
@@ -407,6 +419,8 @@ class Queue:
             self.ready_count -= 1
             self.ready_bytes -= entry.message.body_size
             self.chain.forget(entry, self.ready_count)
+        if self.rotation.oversized:
+            self.rotation.revive()
         self._left(entry)
         self._bury(entry, reason)
 
@@ -454,11 +468,16 @@ class Queue:
         if self.ready_count == 0 and self.rotation.active_count != 0 and self._offer(entry):
             return True
         self._add(entry)
+        if self.rotation.oversized:
+            self._reconsider()
+            if not entry.waiting:
+                return True
         if ttl_ms == 0:
             self.drop(entry, "expired")
         elif ttl_ms > 0:
             self._watch([entry])
         self._trim()
+        self.dispatch()
         return True
 
     def _ttl_ms(self, message: Message) -> int:
@@ -562,6 +581,7 @@ class Queue:
                 entry = expiry.next_in_heap(now)
             if entry is None:
                 expiry.set_next(self.chain.first())
+                self.dispatch()
                 return True
             self.drop(entry, "expired")
         return False
