@@ -529,7 +529,7 @@ LEAST = {
     "committed": 5,
     "confirmed": 100,
     "cycle": 30,
-    "dead: delivery_limit": 5,
+    "dead: delivery_limit": 1,
     "dead: expired": 80,
     "dead: maxlen": 60,
     "dead: rejected": 50,
