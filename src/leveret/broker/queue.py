@@ -153,7 +153,7 @@ class Queue:
             self._add(entry)
         if self.ledger is not None and message.flags & PERSISTENT:
             self._place(entry)
-        if self.rotation.oversized:
+        if entry.waiting and self.rotation.oversized:
             self._reconsider()
         return True
 
