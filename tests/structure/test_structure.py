@@ -81,6 +81,20 @@ def call_faults(root: Path) -> Iterator[str]:
                 yield f"{path.name} prints"
 
 
+def index_faults(root: Path) -> Iterator[str]:
+    """Compiled without `wraparound`, an index below 0 reads what stands before the list."""
+    for path in modules(root):
+        if not path.with_suffix(".pxd").exists():
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Subscript)
+                and isinstance(node.slice, ast.UnaryOp)
+                and isinstance(node.slice.op, ast.USub)
+            ):
+                yield f"{path.name}:{node.lineno} counts from the end"
+
+
 def declared(pxd: Path) -> Iterator[tuple[str, str]]:
     """Class ("" outside of any) and name of every class, function, method and attribute a .pxd declares."""
     owner = ""
@@ -196,6 +210,10 @@ def test_source_neither_prints_nor_imports_cython() -> None:
     assert list(call_faults(SOURCE)) == []
 
 
+def test_compiled_modules_do_not_count_from_the_end() -> None:
+    assert list(index_faults(SOURCE)) == []
+
+
 def test_every_pxd_declares_what_its_module_has() -> None:
     assert list(pairing_faults(SOURCE)) == []
 
@@ -226,7 +244,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_sound_tree_has_no_faults(tree: Path) -> None:
-    for faults in (layer_faults, size_faults, call_faults, pairing_faults):
+    for faults in (layer_faults, size_faults, call_faults, index_faults, pairing_faults):
         assert list(faults(tree)) == []
 
 
@@ -261,6 +279,13 @@ def test_long_module_is_found(tree: Path) -> None:
 def test_print_and_cython_are_found(tree: Path) -> None:
     (tree / "broker/a.py").write_text("import cython\nprint('x')\n")
     assert list(call_faults(tree)) == ["a.py imports cython: types belong in its .pxd", "a.py prints"]
+
+
+def test_count_from_the_end_is_found_where_it_is_compiled(tree: Path) -> None:
+    for name in ("wire/frames.py", "wire/values.py"):
+        with (tree / name).open("a") as module:
+            module.write("last = [1, 2][-1]\n")
+    assert list(index_faults(tree)) == ["frames.py:5 counts from the end"]
 
 
 @pytest.mark.parametrize(
