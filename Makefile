@@ -7,7 +7,7 @@ SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.to
 TEST_TOOLS := aio-pika amqpstorm celery coverage dramatiq hypothesis kombu mypy pika pytest pytest-timeout ruff
 PLAIN_SUITES := tests/wire tests/broker tests/protocol tests/store
 
-.PHONY: run test build check bench fuzz soak coverage clean
+.PHONY: run test build check bench fuzz model soak coverage clean
 
 run: $(VENV)/.installed
 	@echo "Connect with amqp://guest:guest@127.0.0.1:5672/ (pika, aio-pika, kombu, any RabbitMQ client). Ctrl-C stops it."
@@ -30,6 +30,9 @@ bench: $(VENV)/.installed
 
 fuzz: $(VENV)/.installed $(VENV)/.tools
 	FUZZ_FRAMES=5000000 $(BIN)/python -m pytest -q tests/properties/test_fuzz.py
+
+model: $(VENV)/.installed $(VENV)/.tools
+	MODEL_STEPS=1000000 $(BIN)/python -m pytest -q tests/properties/test_broker_model.py
 
 soak: $(VENV)/.installed $(VENV)/.tools
 	SOAK_SEEDS=300 $(BIN)/python -m pytest -q tests/store/test_power_cut.py

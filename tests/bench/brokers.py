@@ -6,6 +6,7 @@
 (3) A broker that does not come up raises BrokerFailed with the end of its log.
 
 brokers.py rabbitmq|leveret|plain    runs one until Ctrl-C and prints the `name=port:pid` that compare.py takes
+  --plugins NAME…                     RabbitMQ's plugins to enable, for the interop tests
 """
 
 import argparse
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,12 +79,13 @@ def leveret(plain: bool = False) -> Iterator[Broker]:
 
 
 @contextmanager
-def rabbitmq() -> Iterator[Broker]:
+def rabbitmq(plugins: Sequence[str] = ()) -> Iterator[Broker]:
     """Run Debian's RabbitMQ with its own settings, apart from where it listens and keeps its files."""
     install_rabbitmq()
     port, dist_port, epmd_port = _free_ports(3)
     with _scratch("rabbitmq") as folder:
         environment = _rabbitmq_environment(folder, port, dist_port, epmd_port)
+        (folder / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
         # Without an epmd of ours Erlang would leave a daemon behind.
         with (
             _running(["epmd", "-port", str(epmd_port), "-address", "127.0.0.1"], environment, folder / "epmd.log"),
@@ -134,8 +136,8 @@ def _services_kept_from_starting() -> Iterator[None]:
 
 def _rabbitmq_environment(folder: Path, port: int, dist_port: int, epmd_port: int) -> dict[str, str]:
     """Return an environment in which nothing of this machine's own RabbitMQ is read or written."""
-    for name in ("rabbitmq-env.conf", "enabled_plugins", "rabbitmq.conf"):
-        (folder / name).write_text("[].\n" if name == "enabled_plugins" else "")
+    for name in ("rabbitmq-env.conf", "rabbitmq.conf"):
+        (folder / name).write_text("")
     own = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
     # Started under systemd, the server would report to it rather than run under its own little shell.
     own.pop("NOTIFY_SOCKET", None)
@@ -239,9 +241,11 @@ def _free_ports(count: int) -> list[int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run one broker as the benches do, until Ctrl-C.")
     parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--plugins", nargs="*", default=[], help="plugins of RabbitMQ's to enable")
     options = parser.parse_args()
     stop_on_sigterm()
-    with suppress(KeyboardInterrupt), KINDS[options.kind]() as broker:
+    started = rabbitmq(options.plugins) if options.plugins else KINDS[options.kind]()
+    with suppress(KeyboardInterrupt), started as broker:
         print(f"{broker.name}={broker.port}:{broker.pid}", flush=True)
         signal.pause()
 

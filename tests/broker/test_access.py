@@ -66,7 +66,7 @@ def test_loopback_addresses(address: str, loopback: bool) -> None:
 
 SALT = bytes.fromhex("908DC60A")
 HASHES = {
-    # SPEC §7.4 password hashes: salt 908DC60A and the password test12
+    # SPEC §7.4 SHA-256 and SPEC §7.4 SHA-512: salt 908DC60A and the password test12
     "rabbit_password_hashing_sha256": hashlib.sha256(SALT + b"test12").digest(),
     "rabbit_password_hashing_sha512": hashlib.sha512(SALT + b"test12").digest(),
     "rabbit_password_hashing_md5": hashlib.md5(SALT + b"test12").digest(),

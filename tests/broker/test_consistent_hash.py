@@ -145,7 +145,7 @@ VALUES: list[Value] = [
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_header_of_any_type_is_hashed(vhost: VirtualHost, routes: Routes, value: Value) -> None:
-    """SPEC §3.1 x-consistent-hash, hash-header."""
+    """SPEC §3.1 hash-header."""
     hashing(vhost, hash_header="h")
     found = routes("x", "a", {"h": value})
     assert len(found) == 1
@@ -153,7 +153,7 @@ def test_header_of_any_type_is_hashed(vhost: VirtualHost, routes: Routes, value:
 
 
 def test_headers_are_spread(vhost: VirtualHost, routes: Routes) -> None:
-    """SPEC §3.1 x-consistent-hash, hash-header."""
+    """SPEC §3.1 hash-header."""
     hashing(vhost, hash_header="h")
     assert len({routes("x", "a", {"h": number})[0] for number in range(500)}) == 10
     assert all(routes("x", "a", {"h": number}) == routes("x", "a", {"h": SignedInt(number)}) for number in range(50))
@@ -167,7 +167,7 @@ def test_messages_without_the_header_stay_together(vhost: VirtualHost, routes: R
 
 @pytest.mark.parametrize("name", ["message_id", "correlation_id", "timestamp"])
 def test_property_is_hashed(vhost: VirtualHost, name: str) -> None:
-    """SPEC §3.1 x-consistent-hash, hash-property."""
+    """SPEC §3.1 hash-property."""
     exchange = hashing(vhost, hash_property=name)
     values = range(300) if name == "timestamp" else KEYS[:300]
     found = [exchange.match("a", Properties(**{name: value})) for value in values]  # type: ignore[arg-type]

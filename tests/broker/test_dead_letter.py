@@ -169,6 +169,21 @@ def test_delivery_limit(vhost: VirtualHost, grave: Queue, letter: NewLetter, lat
     assert deaths(take(grave).message) == [("q", "delivery_limit", 1)]
 
 
+def test_dead_letter_does_not_tell_how_often_it_was_given_back(
+    vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later
+) -> None:
+    """RabbitMQ 3.10.8, from a quorum queue."""
+    queue = mortal(vhost, x_delivery_limit=1)
+    queue.accept(letter(headers={"a": 1}), NOW)
+    queue.requeue([take(queue)])
+    entry = take(queue)
+    assert headers(entry.message) == {"a": 1, "x-delivery-count": 1}
+    queue.requeue([entry])
+    later(NOW)
+    dead = headers(take(grave).message)
+    assert (dead["a"], "x-delivery-count" in dead) == (1, False)
+
+
 def test_acknowledged_purged_and_deleted_messages_are_not_dead(
     vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later
 ) -> None:

@@ -47,7 +47,7 @@ def test_messages_without_a_value_always_pass(vhost: VirtualHost, routes: Routes
 
 
 def test_so_many_are_remembered(vhost: VirtualHost, routes: Routes) -> None:
-    """SPEC §5.3 x-message-deduplication exchange, x-cache-size."""
+    """SPEC §5.3 x-message-deduplication exchange, SPEC §5.3 x-cache-size."""
     declared(vhost, size=2)
     for value in "abc":
         assert routes("x", "", {HEADER: value})
@@ -57,7 +57,7 @@ def test_so_many_are_remembered(vhost: VirtualHost, routes: Routes) -> None:
 
 
 def test_they_are_remembered_for_so_long(vhost: VirtualHost, broker: Broker, routes: Routes) -> None:
-    """SPEC §5.3 x-message-deduplication exchange, x-cache-ttl as an argument and as a header."""
+    """SPEC §5.3 x-message-deduplication exchange, SPEC §5.3 x-cache-ttl as an argument and as a header."""
     declared(vhost, size=10, ttl=100)
     broker.work.now = 1000
     assert routes("x", "", {HEADER: "a"})

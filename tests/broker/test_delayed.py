@@ -111,7 +111,7 @@ def publish(vhost: VirtualHost, letter: NewLetter) -> Publish:
     ],
 )
 def test_delay_is_a_whole_number_or_its_digits(value: Value, delay_ms: int) -> None:
-    """SPEC §3.1 x-delayed-message, header x-delay."""
+    """SPEC §3.1 x-delay."""
     assert delay_in(Properties(headers={"x-delay": value})) == delay_ms
 
 
@@ -241,7 +241,7 @@ def test_nobody_has_what_leads_nowhere(vhost: VirtualHost, publish: Publish, lat
 def test_inner_type_chooses(
     vhost: VirtualHost, publish: Publish, later: Later, kind: str, binding: str, arguments: Table, key: str, routed: bool
 ) -> None:
-    """SPEC §3.1 x-delayed-message, argument x-delayed-type."""
+    """SPEC §3.1 x-delayed-type."""
     delayed(vhost, kind)
     queue = vhost.declare_queue("q")
     vhost.bind("x", queue, binding, arguments)
@@ -277,7 +277,7 @@ def test_deduplication_within_counts_once(vhost: VirtualHost, publish: Publish, 
 
 
 def test_exchange_may_stand_anywhere_on_the_path(vhost: VirtualHost, queue: Queue, letter: NewLetter, later: Later) -> None:
-    """SPEC §3.4 with a delayed exchange: others are not kept waiting, and a circle is no trap."""
+    """SPEC §3.4: with a delayed exchange: others are not kept waiting, and a circle is no trap."""
     direct = vhost.declare_queue("direct")
     vhost.bind("amq.fanout", direct, "", {})
     vhost.bind("amq.fanout", vhost.exchange("x"), "", {})

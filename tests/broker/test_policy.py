@@ -54,7 +54,7 @@ def queue(vhost: VirtualHost, broker: Broker) -> Queue:
 
 
 def test_highest_priority_counts() -> None:
-    """SPEC §7.6 policies, priority: of those that fit"""
+    """SPEC §7.6 priorities: of the policies that fit"""
     policies = lengths(1, 2, 3)
     policies.set(Policy("elsewhere", "^x", {"max-length": 4}, 9))
     found = policies.best("classic", "q")
@@ -166,7 +166,7 @@ def test_bad_definition_is_refused(vhost: VirtualHost, definition: Any, text: st
 
 
 GOOD: dict[str, list[Any]] = {
-    # SPEC §7.6 policies, definition: every setting, with values it takes
+    # SPEC §7.6 policies, definition: every setting, with values it takes; SPEC §4.2 kept by policy
     "alternate-exchange": ["ae", ""],
     "consumer-timeout": [0, 1000],
     "dead-letter-exchange": ["dlx", ""],
@@ -301,7 +301,7 @@ def test_operators_bound_is_not_exceeded(vhost: VirtualHost) -> None:
 
 
 def test_arguments_go_before_policy_for_dead_letters(vhost: VirtualHost) -> None:
-    """SPEC §7.6 policies, dead-letter-exchange and its routing key"""
+    """SPEC §4.2 dead-letter-exchange by policy and SPEC §4.2 dead-letter-routing-key by policy"""
     arguments: Table = {"x-dead-letter-exchange": "mine", "x-dead-letter-routing-key": "my key"}
     queue, other = vhost.declare_queue("q", arguments=arguments), vhost.declare_queue("other")
     vhost.set_policy("p", "", {"dead-letter-exchange": "dlx", "dead-letter-routing-key": "key"})
@@ -310,7 +310,7 @@ def test_arguments_go_before_policy_for_dead_letters(vhost: VirtualHost) -> None
 
 
 def test_overflow_changes_on_a_live_queue(vhost: VirtualHost, queue: Queue, letter: NewLetter) -> None:
-    """SPEC §7.6 policies, overflow"""
+    """SPEC §4.2 overflow by policy"""
     vhost.set_policy("p", "", {"max-length": 1, "overflow": "reject-publish"})
     fill(queue, letter, 1)
     assert not queue.accept(letter(), NOW)
@@ -319,8 +319,19 @@ def test_overflow_changes_on_a_live_queue(vhost: VirtualHost, queue: Queue, lett
     assert ready(queue) == [2]
 
 
+def test_delivery_limit_on_a_live_queue(vhost: VirtualHost, queue: Queue, letter: NewLetter) -> None:
+    """SPEC §4.2 delivery-limit by policy"""
+    fill(queue, letter, 1)
+    vhost.set_policy("p", "", {"delivery-limit": 1})
+    for left in (1, 0):
+        entry = queue.take(False)
+        assert entry is not None
+        queue.requeue([entry])
+        assert queue.ready_count == left
+
+
 def test_alternate_exchange_by_policy(vhost: VirtualHost, broker: Broker, routes: Routes) -> None:
-    """SPEC §3.3 alternate exchange by policy: on live exchanges; arguments go before it; routes are looked up anew."""
+    """SPEC §3.3 alternate-exchange by policy, SPEC §7.6 live exchanges: arguments go before it, routes are forgotten."""
     vhost.declare_exchange("x", "direct")
     vhost.declare_exchange("own", "direct", arguments={"alternate-exchange": "amq.fanout"})
     vhost.bind("amq.topic", vhost.declare_queue("policy's"), "#", {})
@@ -334,13 +345,20 @@ def test_alternate_exchange_by_policy(vhost: VirtualHost, broker: Broker, routes
     assert (routes("x"), routes("own")) == ([], ["own"])
 
 
+def test_default_exchange_has_no_alternate(vhost: VirtualHost, routes: Routes) -> None:
+    """RabbitMQ 3.10.8: not even by a policy for everything."""
+    vhost.bind("amq.fanout", vhost.declare_queue("q"), "", {})
+    vhost.set_policy("p", "", {"alternate-exchange": "amq.fanout"})
+    assert (routes("", "nowhere"), routes("amq.direct", "nowhere")) == ([], ["q"])
+
+
 # Times to live
 
 
 def test_waiting_messages_expire_a_ttl_after_the_change(
     vhost: VirtualHost, queue: Queue, broker: Broker, letter: NewLetter, later: Later
 ) -> None:
-    """SPEC §7.6 policies, message-ttl on a live queue"""
+    """SPEC §4.2 message-ttl by policy, SPEC §7.6 live queues"""
     fill(queue, letter, 3)
     later(NOW + 5000)
     vhost.set_policy("p", "", {"message-ttl": 100})
@@ -376,7 +394,7 @@ def test_unacknowledged_messages_expire_too_when_they_come_back(
 def test_expired_message_is_not_given_to_a_consumer(
     vhost: VirtualHost, queue: Queue, letter: NewLetter, new_listener: NewListener, broker: Broker
 ) -> None:
-    """SPEC §4.4 expired messages never reach a consumer, by policy either; no timer has run."""
+    """SPEC §4.4 never to a consumer: expired messages, by policy either; no timer has run."""
     fill(queue, letter, 2)
     vhost.set_policy("p", "", {"message-ttl": 100})
     fill(queue, letter, 1, NOW + 50)
@@ -474,7 +492,7 @@ def test_ttl_costs_nothing_by_how_many_wait(vhost: VirtualHost, queue: Queue, br
 
 
 def test_expired_by_policy_is_dead_lettered(vhost: VirtualHost, queue: Queue, letter: NewLetter, later: Later) -> None:
-    """SPEC §4.5 dead-lettering, all of it by policy"""
+    """SPEC §4.5: dead-lettering, all of it by policy"""
     grave = vhost.declare_queue("grave")
     vhost.bind("amq.fanout", grave, "", {})
     fill(queue, letter, 3)
@@ -487,7 +505,7 @@ def test_expired_by_policy_is_dead_lettered(vhost: VirtualHost, queue: Queue, le
 
 
 def test_length_trims_a_live_queue(vhost: VirtualHost, queue: Queue, letter: NewLetter, later: Later) -> None:
-    """SPEC §7.6 policies, max-length: oldest first, and to the dead letters"""
+    """SPEC §4.2 max-length by policy: oldest first, and to the dead letters"""
     grave = vhost.declare_queue("grave")
     vhost.bind("amq.fanout", grave, "", {})
     fill(queue, letter, 5)
@@ -498,7 +516,7 @@ def test_length_trims_a_live_queue(vhost: VirtualHost, queue: Queue, letter: New
 
 
 def test_bytes_trim_a_live_queue(vhost: VirtualHost, queue: Queue, letter: NewLetter) -> None:
-    """SPEC §7.6 policies, max-length-bytes"""
+    """SPEC §4.2 max-length-bytes by policy"""
     for size in (5, 5, 5):
         queue.accept(letter(bytes(size)), NOW)
     vhost.set_policy("p", "", {"max-length-bytes": 11})
@@ -544,7 +562,7 @@ def test_million_messages_are_trimmed_in_pieces(
 
 
 def test_expires_on_a_live_queue(vhost: VirtualHost, queue: Queue, later: Later) -> None:
-    """SPEC §7.6 policies, expires: from the change on"""
+    """SPEC §4.2 expires by policy: from the change on"""
     vhost.set_policy("p", "", {"expires": 100})
     later(NOW + 99)
     assert "q" in vhost.queues

@@ -471,6 +471,60 @@ def test_priority_means_nothing_without_the_argument(queue_with: NewQueue, messa
     assert seqs(queue) == [1, 2]
 
 
+# A message too large for a consumer that has room for others
+
+
+def test_consumer_goes_on_when_a_message_too_large_for_it_is_dropped(
+    limited: Limited, message: NewMessage, new_listener: NewListener
+) -> None:
+    queue, listener = limited(max_length=1), new_listener(size=10)
+    queue.subscribe(listener)
+    for size in (7, 7, 1):
+        queue.accept(message(size), 0)
+    assert (listener.seqs, queue.ready_count) == ([1, 3], 0)
+
+
+@pytest.mark.parametrize("ttl_ms", [0, 5])
+def test_consumer_goes_on_when_a_message_too_large_for_it_expires(
+    limited: Limited, message: NewMessage, new_listener: NewListener, work: Work, ttl_ms: int
+) -> None:
+    queue, listener = limited(), new_listener(size=10)
+    queue.subscribe(listener)
+    queue.accept(message(7), 0)
+    short_lived = message(7)
+    short_lived.ttl_ms = ttl_ms
+    queue.accept(short_lived, 0)
+    queue.accept(message(1), 0)
+    work.now = 5
+    queue.expire(5)
+    assert (listener.seqs, queue.ready_count) == ([1, 3], 0)
+
+
+@pytest.mark.parametrize("ttl_ms", [-1, 0])
+def test_consumer_goes_on_when_another_message_goes_before_one_too_large_for_it(
+    limited: Limited, message: NewMessage, new_listener: NewListener, ttl_ms: int
+) -> None:
+    queue, listener = limited(max_priority=5), new_listener(size=10)
+    queue.subscribe(listener)
+    for size, priority in ((7, 0), (7, 0), (1, 0)):
+        queue.accept(prioritized(message(size), priority), 0)
+    small = prioritized(message(1), 1)
+    small.ttl_ms = ttl_ms
+    queue.accept(small, 0)
+    assert (listener.seqs, seqs(queue)) == ([1, 4], [2, 3])
+
+
+def test_consumer_goes_on_when_a_new_limit_drops_a_message_too_large_for_it(
+    limited: Limited, message: NewMessage, new_listener: NewListener
+) -> None:
+    queue, listener = limited(), new_listener(size=10)
+    queue.subscribe(listener)
+    for size in (7, 7, 1):
+        queue.accept(message(size), 0)
+    queue.apply(traits_of({"x-max-length": 1}, {}, {}), 0)
+    assert (listener.seqs, queue.ready_count) == ([1, 3], 0)
+
+
 # Single active consumer
 
 

@@ -29,12 +29,14 @@ def test_unbound_exchange_leads_nowhere(vhost: VirtualHost, routes: Routes) -> N
 
 
 def test_default_exchange_leads_to_the_queue_of_that_name(vhost: VirtualHost, routes: Routes) -> None:
+    """SPEC §3.2 default exchange."""
     vhost.declare_queue("q")
     assert routes("", "q") == ["q"]
     assert routes("", "r") == []
 
 
 def test_exchanges_lead_to_exchanges_to_any_depth(vhost: VirtualHost, routes: Routes) -> None:
+    """SPEC §3.4 any depth."""
     names = [f"x{number}" for number in range(50)]
     exchanges(vhost, *names)
     for source, destination in itertools.pairwise(names):
@@ -44,6 +46,7 @@ def test_exchanges_lead_to_exchanges_to_any_depth(vhost: VirtualHost, routes: Ro
 
 
 def test_queue_is_reached_once_however_many_ways_lead_to_it(vhost: VirtualHost, routes: Routes) -> None:
+    """SPEC §3.4 at most once."""
     exchanges(vhost, "a", "b", "c")
     bind(vhost, "a", "b", "c", "q1")
     bind(vhost, "b", "q1", "q2")
@@ -52,6 +55,7 @@ def test_queue_is_reached_once_however_many_ways_lead_to_it(vhost: VirtualHost, 
 
 
 def test_cycles_end(vhost: VirtualHost, routes: Routes) -> None:
+    """SPEC §3.4 cycles."""
     exchanges(vhost, "a", "b", "c")
     bind(vhost, "a", "a", "b")
     bind(vhost, "b", "c", "q")

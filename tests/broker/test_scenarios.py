@@ -30,7 +30,7 @@ def queues(vhost: VirtualHost, exchange: str, bindings: dict[str, str]) -> None:
     ],
 )
 def test_pdf_events(vhost: VirtualHost, routes: Routes, key: str, reached: list[str]) -> None:
-    """A direct exchange: binding key = routing key; what fits no binding is dropped."""
+    """SPEC §3.6 PDF events, a direct exchange: binding key = routing key; what fits no binding is dropped."""
     vhost.declare_exchange("pdf_events", "direct")
     queues(vhost, "pdf_events", {"create_pdf_queue": "pdf_create", "create_log_queue": "pdf_log"})
     assert routes("pdf_events", key) == reached
@@ -60,6 +60,7 @@ def test_several_queues_with_the_same_key_get_the_same_messages(vhost: VirtualHo
     ],
 )
 def test_agreements(vhost: VirtualHost, routes: Routes, key: str, reached: list[str]) -> None:
+    """SPEC §3.6 agreements."""
     vhost.declare_exchange("agreements", "topic")
     queues(
         vhost,
@@ -84,6 +85,7 @@ def test_agreements(vhost: VirtualHost, routes: Routes, key: str, reached: list[
     ],
 )
 def test_agreements_with_b_as_the_fourth_word(vhost: VirtualHost, routes: Routes, key: str, fits: bool) -> None:
+    """SPEC §3.6 agreements."""
     vhost.declare_exchange("agreements", "topic")
     queues(vhost, "agreements", {"b": "agreements.*.*.b.*"})
     assert routes("agreements", key) == (["b"] if fits else [])
@@ -100,6 +102,7 @@ def test_agreements_with_b_as_the_fourth_word(vhost: VirtualHost, routes: Routes
     ],
 )
 def test_images(vhost: VirtualHost, routes: Routes, key: str, reached: list[str]) -> None:
+    """SPEC §3.6 images."""
     vhost.declare_exchange("images", "topic")
     queues(
         vhost,
@@ -125,7 +128,7 @@ def test_topic_exchange_stands_in_for_direct_and_fanout(vhost: VirtualHost, rout
 
 @pytest.mark.parametrize("key", ["", "football", "anything.at.all"])
 def test_sport_news(vhost: VirtualHost, routes: Routes, key: str) -> None:
-    """A fanout exchange: everybody gets everything, the keys are ignored."""
+    """SPEC §3.6 sport news, a fanout exchange: everybody gets everything, the keys are ignored."""
     vhost.declare_exchange("sport_news", "fanout")
     names = [f"Mobile client queue {letter}" for letter in "ABC"]
     queues(vhost, "sport_news", dict(zip(names, ("", "football", "tennis"), strict=True)))
@@ -156,6 +159,7 @@ IMAGE: Table = {"source": "profile", "object": "image", "action": "new"}
     ],
 )
 def test_images_by_their_headers(vhost: VirtualHost, routes: Routes, headers: Table, reached: list[str]) -> None:
+    """SPEC §3.6 images: by their headers."""
     vhost.declare_exchange("testing", "headers")
     for form in ("all", "any"):
         vhost.bind("testing", vhost.declare_queue(form), "", {"x-match": form, **IMAGE})

@@ -158,6 +158,7 @@ def test_all_patterns_of_the_table_at_once() -> None:
 
 
 def test_adjacent_hashes_are_stored_as_one() -> None:
+    """SPEC §3.5 adjacent hashes."""
     assert words_of("a.#.#.#.b.#") == ["a", "#", "b", "#"]
     assert words_of("#.#") == ["#"]
     assert words_of("") == [""]
@@ -212,7 +213,7 @@ def test_nodes_grow_and_are_cut() -> None:
 
 
 def test_hostile_patterns_are_matched() -> None:
-    """Tried out naively, each of these takes time exponential in its number of hashes."""
+    """SPEC §3.5 never exponential: tried out naively, each of these takes time exponential in its number of hashes."""
     hashes, pairs, stars, missing = (
         "a" + ".#" * 60 + ".b",
         "a" + ".#.a" * 20 + ".b",
@@ -233,7 +234,7 @@ def cost(pattern: str, key: str) -> float:
 
 @pytest.mark.parametrize("repeated", ["#.a.", "*.#.", "#.a.*."])
 def test_cost_grows_with_the_pattern_and_not_faster(repeated: str) -> None:
-    """Four times the pattern: about four times the nodes for each of the key's words."""
+    """SPEC §3.5 never exponential: four times the pattern, about four times the nodes for each of the key's words."""
     key = ".".join(["a"] * 128 + ["b"])
     assert cost(repeated * 24 + "#.c", key) < 40 * cost(repeated * 6 + "#.c", key)
 

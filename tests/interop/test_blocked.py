@@ -85,7 +85,7 @@ def test_publisher_hears_of_low_disk(own_broker: OwnBroker, connect: Callable[..
 def test_publisher_goes_on_when_memory_is_free_again(own_broker: OwnBroker, connect: Callable[..., Any]) -> None:
     """SPEC §8.6 pika hears blocked at the watermark and unblocked when the queue was emptied, and publishes again."""
     watermark = resident(own_broker()[1]) + 40 * MIB
-    broker, _ = own_broker(memory_watermark=watermark)
+    broker, _ = own_broker(memory_watermark=watermark, storage="memory")
     publisher, consumer = connect(broker), connect(broker)
     notices = Notices(publisher)
     channel = publisher.channel()

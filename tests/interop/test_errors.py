@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pika import frame
-from pika.spec import Basic, BasicProperties, Channel, Connection, Exchange, Queue
+from pika.spec import Basic, BasicProperties, Channel, Confirm, Connection, Exchange, Queue, Tx
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Broker, RawClient
@@ -83,11 +83,20 @@ def consume(queue: str = Q, **arguments: Any) -> Any:
 
 DEFAULT_EXCHANGE = "ACCESS_REFUSED - operation not permitted on the default exchange"
 EXCLUSIVE_USE = "ACCESS_REFUSED - queue '{q}' in vhost '/' in exclusive use"
-RESERVED = "name 'amq.interop' contains reserved prefix 'amq.*'"
+QUORUM = {"x-queue-type": "quorum"}
+SINGLE = {"x-single-active-consumer": True}
 
 REFUSED = [
-    fault("declare of a reserved queue name", f"ACCESS_REFUSED - queue {RESERVED}", declare("amq.interop")),
-    fault("declare of a reserved exchange name", f"ACCESS_REFUSED - exchange {RESERVED}", exchange("amq.interop")),
+    fault(
+        "declare of a reserved queue name",
+        "ACCESS_REFUSED - queue name 'amq.interop' contains reserved prefix 'amq.*'",
+        declare("amq.interop"),
+    ),
+    fault(
+        "declare of a reserved exchange name",
+        "ACCESS_REFUSED - exchange name 'amq.interop' contains reserved prefix 'amq.*'",
+        exchange("amq.interop"),
+    ),
     fault("declare of the default exchange", DEFAULT_EXCHANGE, exchange("")),
     fault("passive declare of the default exchange", DEFAULT_EXCHANGE, exchange("", passive=True)),
     fault("delete of the default exchange", DEFAULT_EXCHANGE, Exchange.Delete(exchange="")),
@@ -106,13 +115,18 @@ REFUSED = [
         "ACCESS_REFUSED - deletion of system exchange 'amq.interop' in vhost '/' not allowed",
         Exchange.Delete(exchange="amq.interop"),
     ),
-    fault(
+    fault(  # SPEC §3.3 internal
         "publish to an internal exchange",
         "ACCESS_REFUSED - cannot publish to internal exchange '{x}' in vhost '/'",
         *(exchange(internal=True), Basic.Publish(exchange=X), BasicProperties()),
     ),
     fault("exclusive consume beside a consumer", EXCLUSIVE_USE, declare(), consume(), consume(exclusive=True)),
     fault("consume beside an exclusive consumer", EXCLUSIVE_USE, declare(), consume(exclusive=True), consume()),
+    fault(
+        "exclusive consume where one is active",
+        EXCLUSIVE_USE,
+        *(declare(arguments=SINGLE), consume(exclusive=True)),
+    ),
 ]
 
 NO_QUEUE = "NOT_FOUND - no queue '{q}' in vhost '/'"
@@ -158,6 +172,12 @@ LOCKED = [
     fault("delete of another's queue", LOCK, Queue.Delete(queue=Q), elsewhere=OWNED),
     fault("exclusive queue redeclared without exclusive", LOCK, declare(exclusive=True), declare()),
     fault("queue redeclared with exclusive", LOCK, declare(), declare(exclusive=True)),
+    fault(
+        "get from a quorum queue with a single active consumer",
+        "RESOURCE_LOCKED - cannot obtain access to locked queue '{q}' in vhost '/'. basic.get operations are not "
+        "supported by quorum queues with single active consumer",
+        *(declare(durable=True, arguments=QUORUM | SINGLE), Basic.Get(queue=Q)),
+    ),
 ]
 
 
@@ -175,6 +195,7 @@ UNKNOWN_TAG = "PRECONDITION_FAILED - unknown delivery tag "
 A, B = "the value 'a' of type 'longstr'", "the value 'b' of type 'longstr'"
 
 PRECONDITIONS = [
+    # SPEC §4.1 equivalence check
     inequivalent("durable", "'true'", "'false'", declare(), declare(durable=True)),
     inequivalent("durable", "'false'", "'true'", declare(durable=True), declare()),
     inequivalent("auto_delete", "'true'", "'false'", declare(), declare(auto_delete=True)),
@@ -197,6 +218,7 @@ PRECONDITIONS = [
         exchange(alternate=5),
     ),
     fault("unknown exchange type", "PRECONDITION_FAILED - unknown exchange type 'interop-no'", exchange(X, "interop-no")),
+    # SPEC §6.3 unknown tag
     fault("ack of an unknown tag", UNKNOWN_TAG + "7", Basic.Ack(7)),
     fault("multiple ack of an unknown tag", UNKNOWN_TAG + "7", Basic.Ack(7, multiple=True)),
     fault("single ack of tag 0", UNKNOWN_TAG + "0", Basic.Ack(0)),
@@ -237,10 +259,128 @@ PRECONDITIONS = [
         "invalid expiration '315360000001': {{value_too_large,315360000001}}",
         expiration="315360000001",
     ),
-    publish_refused(
+    publish_refused(  # SPEC §2.3 user-id
         "user-id of somebody else",
         "user_id property set to 'somebody' but authenticated user was 'guest'",
         user_id="somebody",
+    ),
+]
+
+
+def bad_argument(name: str, value: Any, why: str, **others: Any) -> Any:
+    text = f"PRECONDITION_FAILED - invalid arg '{name}' for queue '{{q}}' in vhost '/': {why}"
+    return fault(f"{name} {value}", text, declare(durable=True, arguments={name: value} | others))
+
+
+def inequivalent_argument(name: str, received: Any, current: Any, first: dict[str, Any], second: dict[str, Any]) -> Any:
+    return inequivalent(name, received, current, declare(arguments=first), declare(arguments=second))
+
+
+def not_quorum(name: str, value: Any) -> Any:
+    text = f"PRECONDITION_FAILED - invalid arg '{name}' for queue '{{q}}' in vhost '/' of queue type rabbit_quorum_queue"
+    return fault(f"quorum queue with {name}", text, declare(durable=True, arguments=QUORUM | {name: value}))
+
+
+# SPEC §4.2 bad values
+ARGUMENTS = [
+    bad_argument("x-message-ttl", "10", '"expected integer, got longstr"'),
+    bad_argument("x-message-ttl", -1, "{{value_negative,-1}}"),
+    bad_argument("x-message-ttl", 315360000001, "{{value_too_large,315360000001}}"),
+    bad_argument("x-expires", 0, "{{value_zero,0}}"),
+    bad_argument("x-expires", -1, "{{value_negative,-1}}"),
+    bad_argument("x-expires", 315360000001, "{{value_too_large,315360000001}}"),
+    bad_argument("x-max-length", -1, "{{value_negative,-1}}"),
+    bad_argument("x-max-length", True, '"expected integer, got bool"'),
+    bad_argument("x-max-length-bytes", -1, "{{value_negative,-1}}"),
+    bad_argument("x-overflow", "explode", "invalid_overflow"),
+    bad_argument("x-overflow", 5, "{{unacceptable_type,signedint}}"),
+    bad_argument("x-dead-letter-routing-key", "k", "routing_key_but_no_dlx_defined"),
+    bad_argument("x-dead-letter-strategy", "twice", "invalid_dlx_strategy", **QUORUM),
+    bad_argument("x-max-priority", -1, "{{value_negative,-1}}"),
+    bad_argument("x-max-priority", 256, "{{max_value_exceeded,256}}"),
+    bad_argument("x-single-active-consumer", "true", "{{unacceptable_type,longstr}}"),
+    bad_argument("x-queue-mode", "hasty", "\"unsupported queue mode 'hasty'\""),
+    bad_argument("x-queue-version", 3, "\"unsupported queue version '3'\""),
+    bad_argument("x-queue-type", "heap", "\"unsupported queue type 'heap'\""),
+    bad_argument("x-queue-type", 1, "{{unacceptable_type,signedint}}"),
+    bad_argument("x-queue-leader-locator", "nearest", "invalid_queue_locator_arg", **QUORUM),
+    bad_argument("x-quorum-initial-group-size", 0, "{{value_zero,0}}", **QUORUM),
+    bad_argument("x-delivery-limit", -1, "{{value_negative,-1}}", **QUORUM),
+    bad_argument("x-ha-policy", "some", "invalid_ha_policy"),
+    bad_argument("x-ha-nodes", "a", "{{unacceptable_type,longstr}}"),
+    bad_argument("x-message-deduplication", "yes", "{{unacceptable_type,longstr}}"),
+    bad_argument("x-cache-size", -1, "{{value_negative,-1}}"),
+    fault(
+        "x-dead-letter-exchange that is no name",
+        "PRECONDITION_FAILED - invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue '{q}' in vhost '/'",
+        declare(arguments={"x-dead-letter-exchange": 1}),
+    ),
+    not_quorum("x-max-priority", 5),
+    not_quorum("x-queue-mode", "lazy"),
+    fault(
+        "quorum queue that is exclusive",
+        "PRECONDITION_FAILED - invalid property 'exclusive-owner' for queue '{q}' in vhost '/'",
+        declare(durable=True, exclusive=True, arguments=QUORUM),
+    ),
+    fault(
+        "quorum queue that deletes itself",
+        "PRECONDITION_FAILED - invalid property 'auto-delete' for queue '{q}' in vhost '/'",
+        declare(durable=True, auto_delete=True, arguments=QUORUM),
+    ),
+    fault(
+        "quorum queue that is not durable",
+        "PRECONDITION_FAILED - invalid property 'non-durable' for queue '{q}' in vhost '/'",
+        declare(arguments=QUORUM),
+    ),
+    fault(
+        "quorum queue without a name",
+        "PRECONDITION_FAILED - Cannot declare a server-named queue for type rabbit_quorum_queue",
+        declare("", durable=True, arguments=QUORUM),
+    ),
+    inequivalent_argument("x-message-ttl", "'20'", "'10'", {"x-message-ttl": 10}, {"x-message-ttl": 20}),
+    inequivalent_argument(
+        "x-message-ttl", "none", "the value '10' of type 'signedint'", {"x-message-ttl": 10}, {"x-max-length": 5}
+    ),
+    inequivalent_argument("x-expires", "the value '60000' of type 'signedint'", "none", {}, {"x-expires": 60000}),
+    inequivalent_argument("x-queue-type", "'quorum'", "'classic'", {"x-queue-type": "classic"}, QUORUM),
+]
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+FULL = {"x-max-length": 0, "x-overflow": "reject-publish"}
+
+MODES = [
+    fault(
+        "transaction after confirms",
+        "PRECONDITION_FAILED - cannot switch from confirm to tx mode",
+        *(Confirm.Select(), Tx.Select()),
+    ),
+    fault(
+        "confirms after a transaction",
+        "PRECONDITION_FAILED - cannot switch from tx to confirm mode",
+        *(Tx.Select(), Confirm.Select()),
+    ),
+    fault("commit of nothing", "PRECONDITION_FAILED - channel is not transactional", Tx.Commit()),
+    fault("rollback of nothing", "PRECONDITION_FAILED - channel is not transactional", Tx.Rollback()),
+    fault(
+        "commit that a queue refuses",
+        "PRECONDITION_FAILED - partial tx completion",
+        *(declare(arguments=FULL), Tx.Select(), Basic.Publish(routing_key=Q), BasicProperties(), Tx.Commit()),
+    ),
+    publish_refused("question without a consumer", "fast reply consumer does not exist", reply_to=REPLY_TO),
+    fault(
+        "consumer of answers that acknowledges",
+        "PRECONDITION_FAILED - reply consumer cannot acknowledge",
+        consume(REPLY_TO),
+    ),
+    fault(
+        "second consumer of answers",
+        "PRECONDITION_FAILED - reply consumer already set",
+        *(consume(REPLY_TO, no_ack=True), consume(REPLY_TO, no_ack=True)),
+    ),
+    fault(
+        "consumer with a priority that is none",
+        "PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{q}' in vhost '/': \"expected integer, got longstr\"",
+        *(declare(), consume(arguments={"x-priority": "high"})),
     ),
 ]
 
@@ -276,6 +416,11 @@ FRAME_ERRORS = [
         "name that is no UTF-8",
         "FRAME_ERROR - Malformed UTF-8 in shortstr",
         raw_frame(1, b"\x00\x32\x00\x0a\x00\x00\x01\xff\x00\x00\x00\x00\x00"),
+    ),
+    fault(
+        "body longer than announced",
+        "FRAME_ERROR - content body frame exceeds remaining content size",
+        *(Basic.Publish(), header(60, body_size=3), raw_frame(3, b"four")),
     ),
 ]
 
@@ -333,7 +478,7 @@ NOT_OFFERED = [
         "NOT_ALLOWED - attempt to reuse consumer tag 'twice'",
         *(declare(), consume(consumer_tag="twice"), consume(consumer_tag="twice")),
     ),
-    fault(
+    fault(  # SPEC §5.1 immediate
         "publish with immediate",
         "NOT_IMPLEMENTED - immediate=true",
         *(Basic.Publish(immediate=True), BasicProperties()),
@@ -341,6 +486,23 @@ NOT_OFFERED = [
     fault("flow off", "NOT_IMPLEMENTED - active=false", Channel.Flow(False)),
     fault("recover without requeue", "NOT_IMPLEMENTED - requeue=false", Basic.Recover(False)),
     fault("recover-async without requeue", "NOT_IMPLEMENTED - requeue=false", Basic.RecoverAsync(False)),
+    fault(
+        "delete of a quorum queue if unused",
+        "NOT_IMPLEMENTED - cannot delete queue '{q}' in vhost '/'. queue.delete operations with if-unused flag set are "
+        "not supported by quorum queues",
+        *(declare(durable=True, arguments=QUORUM), Queue.Delete(queue=Q, if_unused=True)),
+    ),
+    fault(
+        "delete of a quorum queue if empty",
+        "NOT_IMPLEMENTED - cannot delete queue '{q}' in vhost '/'. queue.delete operations with if-empty flag set are "
+        "not supported by quorum queues",
+        *(declare(durable=True, arguments=QUORUM), Queue.Delete(queue=Q, if_empty=True)),
+    ),
+    fault(
+        "global prefetch for a quorum queue",
+        "NOT_IMPLEMENTED - queue '{q}' in vhost '/' does not support global qos",
+        *(declare(durable=True, arguments=QUORUM), Basic.Qos(prefetch_count=1, global_qos=True), consume()),
+    ),
 ]
 
 
@@ -390,7 +552,7 @@ def _others_are_not_disturbed(broker: Broker) -> Iterator[None]:
     broker.check_alive()
 
 
-@pytest.mark.parametrize("fault", REFUSED + MISSING + LOCKED + PRECONDITIONS)
+@pytest.mark.parametrize("fault", REFUSED + MISSING + LOCKED + PRECONDITIONS + ARGUMENTS + MODES)
 def test_fault_closes_only_its_channel(broker: Broker, unique: Callable[[], str], fault: Fault) -> None:
     with broker.login() as client:
         provoke(fault, broker, client, unique)

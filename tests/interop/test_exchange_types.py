@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, UnroutableError
 
-if TYPE_CHECKING:
-    from tests.interop.conftest import Broker
-
 Unique = Callable[[], str]
 PATIENCE = 10.0
-
-
-@pytest.fixture
-def channel(broker: Broker, unique: Unique) -> Iterator[Any]:
-    """A channel with confirms."""
-    parameters = pika.URLParameters(broker.url)
-    parameters.socket_timeout = parameters.blocked_connection_timeout = PATIENCE
-    connection = pika.BlockingConnection(parameters)
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    if connection.is_open:
-        connection.close()
 
 
 @pytest.fixture
@@ -97,11 +81,21 @@ def test_consistent_hash_keeps_keys_together_and_spreads_them(channel: Any, exch
 
 
 def test_consistent_hash_by_a_header(channel: Any, exchange: Any, bound: Any) -> None:
-    """SPEC §3.1 x-consistent-hash, hash-header."""
+    """SPEC §3.1 hash-header."""
     name = exchange("x-consistent-hash", hash_header="customer")
     queues = [bound(name, "1") for _ in range(2)]
     for number in range(100):
         publish(channel, name, str(number % 50), f"key {number}", headers={"customer": number % 50})
+    found = [Counter(bodies(channel, queue)) for queue in queues]
+    assert set(found[0].values()) == set(found[1].values()) == {2}
+
+
+def test_consistent_hash_by_a_property(channel: Any, exchange: Any, bound: Any) -> None:
+    """SPEC §3.1 hash-property."""
+    name = exchange("x-consistent-hash", hash_property="message_id")
+    queues = [bound(name, "1") for _ in range(2)]
+    for number in range(100):
+        publish(channel, name, str(number % 50), f"key {number}", message_id=f"id {number % 50}")
     found = [Counter(bodies(channel, queue)) for queue in queues]
     assert set(found[0].values()) == set(found[1].values()) == {2}
 
@@ -116,7 +110,7 @@ def test_consistent_hash_refuses_what_is_no_weight(channel: Any, exchange: Any, 
 
 
 def test_delayed_messages_come_when_they_are_due(channel: Any, exchange: Any, bound: Any) -> None:
-    """SPEC §3.1 x-delayed-message."""
+    """SPEC §3.1 x-delayed-message, SPEC §3.1 x-delayed-type and SPEC §3.1 x-delay."""
     name = exchange("x-delayed-message", x_delayed_type="topic")
     queue = bound(name, "a.#")
     start = time.monotonic()

@@ -2,103 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, UnroutableError
+from tests.interop.support import Inbox, fill, get, get_all, is_missing, ready_count, run_until
 
 if TYPE_CHECKING:
-    from tests.interop.conftest import Broker, Route, Settlement
+    from tests.interop.conftest import Route, Settlement
 
 Unique = Callable[[], str]
-
-
-@pytest.fixture
-def connect(broker: Broker, unique: Unique) -> Iterator[Callable[[], Any]]:
-    # `unique` deletes after these connections, and with them their exclusive queues, are gone.
-    connections = []
-
-    def open_connection() -> Any:
-        parameters = pika.URLParameters(broker.url)
-        parameters.socket_timeout = parameters.blocked_connection_timeout = 10
-        connections.append(pika.BlockingConnection(parameters))
-        return connections[-1]
-
-    yield open_connection
-    for connection in connections:
-        if connection.is_open:
-            connection.close()
-
-
-@pytest.fixture
-def channel(connect: Callable[[], Any]) -> Any:
-    """A channel whose publishes return when the message is on its queue."""
-    # RabbitMQ: a passive declare may overtake messages that are not confirmed yet.
-    channel = connect().channel()
-    channel.confirm_delivery()
-    return channel
-
-
-@pytest.fixture
-def queue(channel: Any, unique: Unique) -> str:
-    name: str = channel.queue_declare(unique()).method.queue
-    return name
-
-
-def fill(channel: Any, queue: str, *bodies: str) -> None:
-    for body in bodies:
-        channel.basic_publish("", queue, body.encode())
-
-
-def get(channel: Any, queue: str) -> tuple[str, bool] | None:
-    """Take a message and return its body and whether it was redelivered."""
-    method, _, body = channel.basic_get(queue, auto_ack=True)
-    return method and (body.decode(), method.redelivered)
-
-
-def get_all(channel: Any, queue: str) -> list[tuple[str, bool]]:
-    return list(iter(lambda: get(channel, queue), None))
-
-
-def ready_count(channel: Any, queue: str) -> int:
-    count: int = channel.queue_declare(queue, passive=True).method.message_count
-    return count
-
-
-class Inbox(list[Any]):
-    """Deliveries of one consumer, as (method, body)."""
-
-    def __init__(self, channel: Any, queue: str, **arguments: Any) -> None:
-        self.channel = channel
-        self.tag = channel.basic_consume(queue, self._on_message, **arguments)
-
-    def _on_message(self, _channel: Any, method: Any, _properties: Any, body: bytes) -> None:
-        self.append((method, body.decode()))
-
-    def wait(self, count: int) -> list[str]:
-        """Wait for so many deliveries and return their bodies."""
-        run_until(self.channel, lambda: len(self) >= count)
-        return [body for _, body in self]
-
-
-def run_until(channel: Any, check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not check():
-        assert time.monotonic() < deadline, "not delivered in time"
-        channel.connection.process_data_events(0.05)
-
-
-def is_missing(connection: Any, queue: str) -> bool:
-    channel = connection.channel()
-    try:
-        channel.queue_declare(queue, passive=True)
-    except ChannelClosedByBroker as error:
-        return bool(error.reply_code == 404)
-    channel.close()
-    return False
 
 
 # Declaring
@@ -106,6 +21,7 @@ def is_missing(connection: Any, queue: str) -> bool:
 
 @pytest.mark.parametrize("flags", [{}, {"durable": True}, {"exclusive": True}, {"auto_delete": True}], ids=str)
 def test_queue_is_declared_empty_and_may_be_declared_again(channel: Any, unique: Unique, flags: Any) -> None:
+    """SPEC §4.1 durable, SPEC §4.1 equivalence check: the same again is fine."""
     name = unique()
     for _ in range(2):
         declared = channel.queue_declare(name, **flags).method
@@ -113,6 +29,7 @@ def test_queue_is_declared_empty_and_may_be_declared_again(channel: Any, unique:
 
 
 def test_broker_names_a_queue_and_remembers_the_name(channel: Any) -> None:
+    """SPEC §4.1 server-named."""
     name = channel.queue_declare("", exclusive=True).method.queue
     assert name.startswith("amq.gen-")
     fill(channel, name, "a")
@@ -120,6 +37,7 @@ def test_broker_names_a_queue_and_remembers_the_name(channel: Any) -> None:
 
 
 def test_passive_declare_counts_messages_and_consumers(channel: Any, queue: str) -> None:
+    """SPEC §4.1 passive declare."""
     fill(channel, queue, "a", "b", "c")
     channel.basic_qos(prefetch_count=2)
     Inbox(channel, queue)
@@ -128,6 +46,7 @@ def test_passive_declare_counts_messages_and_consumers(channel: Any, queue: str)
 
 
 def test_exclusive_queue_ends_with_its_connection(connect: Callable[[], Any], unique: Unique) -> None:
+    """SPEC §4.1 exclusive: to its connection."""
     name, owner, other = unique(), connect(), connect()
     owner.channel().queue_declare(name, exclusive=True)
     owner.close()
@@ -135,6 +54,7 @@ def test_exclusive_queue_ends_with_its_connection(connect: Callable[[], Any], un
 
 
 def test_auto_delete_queue_ends_with_its_last_consumer(channel: Any, unique: Unique) -> None:
+    """SPEC §4.1 auto-delete: after its last consumer."""
     name = unique()
     channel.queue_declare(name, auto_delete=True)
     first, second = Inbox(channel, name), Inbox(channel, name)
@@ -147,6 +67,7 @@ def test_auto_delete_queue_ends_with_its_last_consumer(channel: Any, unique: Uni
 @pytest.mark.parametrize("flags", [{}, {"durable": True}, {"auto_delete": True}, {"internal": True}], ids=str)
 @pytest.mark.parametrize("type", ["direct", "fanout", "topic", "headers"])
 def test_exchange_may_be_declared_again_and_passively(channel: Any, unique: Unique, type: str, flags: Any) -> None:
+    """SPEC §3.3 durable."""
     name = unique()
     channel.exchange_declare(name, type, **flags)
     channel.exchange_declare(name, type, **flags)
@@ -161,12 +82,42 @@ def test_exchange_routes_by_its_type(channel: Any, unique: Unique, queue: str, r
     assert get_all(channel, queue) == ([("m", False)] if route.routed else [])
 
 
-@pytest.mark.parametrize("name", ["amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.match"])
-def test_exchange_is_predeclared(channel: Any, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "type", "internal"),
+    [
+        ("amq.direct", "direct", False),  # SPEC §3.2 amq.direct
+        ("amq.fanout", "fanout", False),  # SPEC §3.2 amq.fanout
+        ("amq.topic", "topic", False),  # SPEC §3.2 amq.topic
+        ("amq.headers", "headers", False),  # SPEC §3.2 amq.headers
+        ("amq.match", "headers", False),  # SPEC §3.2 amq.match
+        ("amq.rabbitmq.trace", "topic", True),  # SPEC §3.2 amq.rabbitmq.trace
+    ],
+)
+def test_exchange_is_predeclared(channel: Any, name: str, type: str, internal: bool) -> None:
     channel.exchange_declare(name, passive=True)
+    channel.exchange_declare(name, type, durable=True, internal=internal)
+
+
+def test_default_exchange_leads_to_the_queue_of_that_name(channel: Any, queue: str) -> None:
+    """SPEC §3.2 default exchange."""
+    channel.basic_publish("", queue, b"m", mandatory=True)
+    assert get(channel, queue) == ("m", False)
+
+
+def test_exchanges_in_a_circle_route_once(channel: Any, unique: Unique, queue: str) -> None:
+    """SPEC §3.4 cycles, SPEC §3.4 any depth."""
+    names = [unique() for _ in range(20)]
+    for name in names:
+        channel.exchange_declare(name, "fanout")
+    for name, following in zip(names, names[1:] + names[:1], strict=True):
+        channel.exchange_bind(following, name)
+    channel.queue_bind(queue, names[-1])
+    channel.basic_publish(names[0], "", b"m", mandatory=True)
+    assert get_all(channel, queue) == [("m", False)]
 
 
 def test_auto_delete_exchange_ends_with_its_last_binding(channel: Any, unique: Unique, queue: str) -> None:
+    """SPEC §3.3 auto-delete."""
     name = unique()
     channel.exchange_declare(name, auto_delete=True)
     channel.queue_bind(queue, name, "a")
@@ -176,6 +127,7 @@ def test_auto_delete_exchange_ends_with_its_last_binding(channel: Any, unique: U
 
 
 def test_alternate_exchange_takes_what_was_not_routed(channel: Any, unique: Unique, queue: str) -> None:
+    """SPEC §3.3 alternate-exchange as an argument."""
     main, alternate = unique(), unique()
     channel.exchange_declare(alternate, "fanout")
     channel.exchange_declare(main, "direct", arguments={"alternate-exchange": alternate})
@@ -198,6 +150,7 @@ def test_unbound_queue_gets_no_more(channel: Any, unique: Unique, queue: str) ->
 
 
 def test_message_passes_from_exchange_to_internal_exchange_once(channel: Any, unique: Unique, queue: str) -> None:
+    """SPEC §3.4 exchange to exchange, SPEC §3.4 at most once and SPEC §3.3 internal."""
     source, target = unique(), unique()
     channel.exchange_declare(source, "topic")
     channel.exchange_declare(target, "fanout", internal=True)
@@ -214,6 +167,7 @@ def test_message_passes_from_exchange_to_internal_exchange_once(channel: Any, un
 
 
 def test_publish_is_confirmed(channel: Any, queue: str) -> None:
+    """SPEC §5.2 one ack for each message."""
     channel.basic_publish("", queue, b"m", pika.BasicProperties(delivery_mode=2), mandatory=True)
     assert get(channel, queue) == ("m", False)
 
@@ -225,6 +179,7 @@ def test_unroutable_message_is_dropped_and_confirmed(channel: Any, unique: Uniqu
 def test_unroutable_mandatory_message_is_returned_before_its_confirm(
     channel: Any, unique: Unique, properties: dict[str, Any]
 ) -> None:
+    """SPEC §5.1 mandatory."""
     name = unique()
     with pytest.raises(UnroutableError) as caught:
         channel.basic_publish("", name, b"body", pika.BasicProperties(**properties), mandatory=True)
@@ -236,6 +191,7 @@ def test_unroutable_mandatory_message_is_returned_before_its_confirm(
 
 
 def test_properties_are_carried_through(channel: Any, queue: str, properties: dict[str, Any]) -> None:
+    """SPEC §2.1: all fourteen, and none."""
     channel.basic_publish("", queue, b"", pika.BasicProperties(**properties))
     channel.basic_publish("", queue, b"")
     assert vars(channel.basic_get(queue)[1]) == properties
@@ -266,6 +222,8 @@ def test_delivery_tells_where_the_message_came_from(channel: Any, queue: str) ->
 
 
 def test_settled_messages_go_where_they_should(channel: Any, queue: str, settlement: Settlement) -> None:
+    """SPEC §6.3 ack, SPEC §6.3 nack, SPEC §6.3 reject, SPEC §6.3 multiple, SPEC §6.3 requeue, SPEC §6.3 tag 0, SPEC §6.4
+    recover."""
     consumer = channel.connection.channel()
     fill(channel, queue, "a", "b", "c", "d")
     consumer.basic_qos(prefetch_count=3)
@@ -292,6 +250,7 @@ def settle(channel: Any, settlement: Settlement) -> None:
 
 
 def test_get_tells_how_many_messages_are_left(channel: Any, queue: str) -> None:
+    """SPEC §6.4 remaining count and SPEC §6.4 get-empty."""
     fill(channel, queue, "a", "b", "c")
     counts = [channel.basic_get(queue)[0].message_count for _ in range(3)]
     assert counts == [2, 1, 0]
@@ -299,6 +258,7 @@ def test_get_tells_how_many_messages_are_left(channel: Any, queue: str) -> None:
 
 
 def test_prefetch_count_bounds_each_consumer(channel: Any, queue: str) -> None:
+    """SPEC §6.2 prefetch-count for a consumer."""
     channel.basic_qos(prefetch_count=2)
     first, second = Inbox(channel, queue), Inbox(channel, queue)
     fill(channel, queue, *"abcdef")
@@ -309,6 +269,7 @@ def test_prefetch_count_bounds_each_consumer(channel: Any, queue: str) -> None:
 
 
 def test_global_prefetch_count_bounds_the_channel(channel: Any, queue: str) -> None:
+    """SPEC §6.2 prefetch-count for a channel."""
     channel.basic_qos(prefetch_count=3, global_qos=True)
     first, second = Inbox(channel, queue), Inbox(channel, queue)
     fill(channel, queue, *"abcdef")
@@ -326,6 +287,7 @@ def test_prefetch_count_does_not_bound_a_consumer_without_acks(channel: Any, que
 
 
 def test_prefetch_size_bounds_the_bytes_of_a_consumer(channel: Any, queue: str) -> None:
+    """SPEC §6.2 prefetch-size for a consumer."""
     fill(channel, queue, "aaaaa", "bbbbb", "c", "d")
     channel.basic_qos(prefetch_size=10)
     inbox = Inbox(channel, queue)
@@ -336,6 +298,7 @@ def test_prefetch_size_bounds_the_bytes_of_a_consumer(channel: Any, queue: str) 
 
 
 def test_prefetch_size_lets_one_larger_message_through(channel: Any, queue: str) -> None:
+    """SPEC §6.2 larger than the window."""
     fill(channel, queue, "a" * 100, "b")
     channel.basic_qos(prefetch_size=10)
     inbox = Inbox(channel, queue)
@@ -343,13 +306,33 @@ def test_prefetch_size_lets_one_larger_message_through(channel: Any, queue: str)
     assert ready_count(channel, queue) == 1
 
 
+def test_prefetch_size_bounds_the_bytes_of_a_channel(channel: Any, queue: str) -> None:
+    """SPEC §6.2 prefetch-size for a channel: with global, all its consumers share it."""
+    channel.basic_qos(prefetch_size=10, global_qos=True)
+    first, second = Inbox(channel, queue), Inbox(channel, queue)
+    fill(channel, queue, "aaaaa", "bbbbb", "c")
+    assert first.wait(1) + second.wait(1) == ["aaaaa", "bbbbb"]
+    assert ready_count(channel, queue) == 1
+    channel.basic_ack(1)
+    run_until(channel, lambda: len(first) + len(second) == 3)
+
+
+def test_prefetch_size_does_not_bound_a_consumer_without_acks(channel: Any, queue: str) -> None:
+    """SPEC §6.2 prefetch-size and no-ack."""
+    channel.basic_qos(prefetch_size=1)
+    fill(channel, queue, "aaa", "bbb", "ccc")
+    assert Inbox(channel, queue, auto_ack=True).wait(3) == ["aaa", "bbb", "ccc"]
+
+
 def test_consumers_take_turns(channel: Any, queue: str) -> None:
+    """SPEC §6.1 round-robin."""
     inboxes = [Inbox(channel, queue, auto_ack=True) for _ in range(3)]
     fill(channel, queue, *"abcdefghi")
     assert [inbox.wait(3) for inbox in inboxes] == [["a", "d", "g"], ["b", "e", "h"], ["c", "f", "i"]]
 
 
 def test_cancelled_consumer_gets_no_more(channel: Any, queue: str) -> None:
+    """SPEC §6.1 cancel by the client."""
     inbox = Inbox(channel, queue)
     channel.basic_cancel(inbox.tag)
     fill(channel, queue, "a")
@@ -358,6 +341,7 @@ def test_cancelled_consumer_gets_no_more(channel: Any, queue: str) -> None:
 
 
 def test_consumer_is_told_when_its_queue_is_deleted(channel: Any, queue: str) -> None:
+    """SPEC §6.1 cancel by the broker."""
     cancelled: list[str] = []
     channel.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
     inbox = Inbox(channel, queue)
@@ -367,6 +351,7 @@ def test_consumer_is_told_when_its_queue_is_deleted(channel: Any, queue: str) ->
 
 
 def test_purge_drops_what_is_ready_and_counts_it(channel: Any, queue: str) -> None:
+    """SPEC §4.1 purge."""
     fill(channel, queue, "a", "b", "c")
     channel.basic_get(queue)
     assert channel.queue_purge(queue).method.message_count == 2
@@ -392,6 +377,7 @@ def test_delete_of_what_is_not_there_succeeds(channel: Any, unique: Unique) -> N
 
 @pytest.mark.parametrize("flag", ["if_unused", "if_empty"])
 def test_delete_with_a_condition_spares_the_queue(channel: Any, queue: str, flag: str) -> None:
+    """SPEC §4.1 if-unused and SPEC §4.1 if-empty."""
     fill(channel, queue, "a", "b")
     channel.basic_qos(prefetch_count=1)
     Inbox(channel, queue)

@@ -62,6 +62,7 @@ def test_broker_says_its_version_and_that_it_is_leveret(broker: Broker) -> None:
 
 
 def test_broker_offers_its_limits(broker: Broker) -> None:
+    """SPEC §1.3, and SPEC §7.4 PLAIN: the login was accepted."""
     with broker.connect() as client:
         client.start()
         client.start_ok()
@@ -70,6 +71,7 @@ def test_broker_offers_its_limits(broker: Broker) -> None:
 
 
 def test_amqplain_login_is_accepted(broker: Broker) -> None:
+    """SPEC §7.4 AMQPLAIN."""
     with broker.connect() as client:
         client.start()
         login = b"\x05LOGINS" + long_string(broker.username) + b"\x08PASSWORDS" + long_string(broker.password)
@@ -100,6 +102,7 @@ def test_exclusive_queue_is_gone_when_close_ok_arrives(broker: Broker, client: R
 
 
 def test_return_precedes_the_confirm(client: RawClient, unique: Unique) -> None:
+    """SPEC §5.1 before the confirm."""
     name = unique()
     client.call(Confirm.Select())
     client.publish("", name, b"body", mandatory=True, message_id="id")
@@ -133,6 +136,7 @@ def test_consume_ok_precedes_the_deliveries(client: RawClient, queue: str) -> No
 
 
 def test_broker_cancels_with_no_wait(client: RawClient, queue: str) -> None:
+    """SPEC §6.1 cancel by the broker."""
     with client.broker.login(capabilities=("consumer_cancel_notify",)) as other:
         other.call(Basic.Consume(queue=queue, consumer_tag="tag"))
         client.call(Queue.Delete(queue=queue))
@@ -242,29 +246,30 @@ def test_frames_may_arrive_byte_by_byte(client: RawClient, queue: str) -> None:
 
 # A value of each field type (SPEC §2.2).
 FIELDS = {
-    b"t": b"\x01",
-    b"b": b"\xff",
-    b"B": b"\xff",
-    b"s": b"\xff\xfe",
-    b"u": b"\xff\xfe",
-    b"I": b"\xff\xff\xff\xfd",
-    b"i": b"\xff\xff\xff\xfd",
-    b"l": b"\x80\x00\x00\x00\x00\x00\x00\x00",
-    b"L": b"\x7f\xff\xff\xff\xff\xff\xff\xff",
-    b"f": b"\x3f\x00\x00\x00",
-    b"d": b"\x3f\xb9\x99\x99\x99\x99\x99\x9a",
-    b"D": b"\x02\x00\x00\x04\xd2",
-    b"S": b"\x00\x00\x00\x03\x00\xff\xfe",
-    b"x": b"\x00\x00\x00\x02\x00\xff",
-    b"T": b"\x00\x00\x00\x00\x65\x53\xf1\x00",
-    b"V": b"",
-    b"A": b"\x00\x00\x00\x01V",
-    b"F": b"\x00\x00\x00\x00",
+    b"t": b"\x01",  # SPEC §2.2 t
+    b"b": b"\xff",  # SPEC §2.2 b
+    b"B": b"\xff",  # SPEC §2.2 B
+    b"s": b"\xff\xfe",  # SPEC §2.2 s
+    b"u": b"\xff\xfe",  # SPEC §2.2 u
+    b"I": b"\xff\xff\xff\xfd",  # SPEC §2.2 I
+    b"i": b"\xff\xff\xff\xfd",  # SPEC §2.2 i
+    b"l": b"\x80\x00\x00\x00\x00\x00\x00\x00",  # SPEC §2.2 l
+    b"L": b"\x7f\xff\xff\xff\xff\xff\xff\xff",  # SPEC §2.2 L
+    b"f": b"\x3f\x00\x00\x00",  # SPEC §2.2 f
+    b"d": b"\x3f\xb9\x99\x99\x99\x99\x99\x9a",  # SPEC §2.2 d
+    b"D": b"\x02\x00\x00\x04\xd2",  # SPEC §2.2 D
+    b"S": b"\x00\x00\x00\x03\x00\xff\xfe",  # SPEC §2.2 S
+    b"x": b"\x00\x00\x00\x02\x00\xff",  # SPEC §2.2 x
+    b"T": b"\x00\x00\x00\x00\x65\x53\xf1\x00",  # SPEC §2.2 T
+    b"V": b"",  # SPEC §2.2 V
+    b"A": b"\x00\x00\x00\x01V",  # SPEC §2.2 A
+    b"F": b"\x00\x00\x00\x00",  # SPEC §2.2 F
 }
 
 
 @pytest.mark.parametrize("kind", [kind.decode() for kind in FIELDS])
 def test_header_of_each_type_keeps_its_bytes(client: RawClient, queue: str, kind: str) -> None:
+    """SPEC §2.2 nested, and SPEC §2.1 byte for byte."""
     value = kind.encode() + FIELDS[kind.encode()]
     table = sized(b"\x05arrayA" + sized(value + value) + b"\x05plain" + value + b"\x05tableF" + sized(b"\x03key" + value))
     header = struct.pack(">HHQH", 60, 0, 0, 1 << 13) + table

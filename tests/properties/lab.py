@@ -104,7 +104,7 @@ class Lab:
 
     def lose(self, client: Client) -> None:
         """Lose a connection and look at what is left."""
-        client.connection.lost()
+        client.connection.lost(client.now)
         self.check_untouched()
         vhost = self.broker.vhosts["/"]
         for queue in list(vhost.queues.values()):

@@ -119,7 +119,7 @@ def test_connection_lost_in_the_midst_of_it_leaves_nothing(lab: Lab, client: Cli
     deliver_many(client)
     say_without_a_turn(client, method(1, closing))
     assert client.connection.busy
-    client.connection.lost()
+    client.connection.lost(client.now)
     lab.drain()
     queue = lab.broker.vhosts["/"].queues["q"]
     assert queue.unacked_count == 0

@@ -35,6 +35,7 @@ from leveret.wire.spec import (
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionClose,
+    ConnectionCloseOk,
     Method,
     QueueDeclare,
     QueueDeclareOk,
@@ -345,6 +346,14 @@ def test_message_larger_than_the_window_is_delivered_alone(client: Client) -> No
     assert bodies(client.say(BasicAck(2))) == [b"2"]
 
 
+def test_consumers_that_share_a_prefetch_go_by_their_priority(client: Client) -> None:
+    client.say(QueueDeclare("q"), BasicQos(prefetch_count=1, global_=True), BasicConsume("q", "a"))
+    client.say(BasicConsume("q", "b", arguments={"x-priority": 1}))
+    client.publish("q", *[b"x"] * 5)
+    for tag in range(1, 5):
+        assert client.say(BasicAck(tag)) == [BasicDeliver("b", tag + 1, False, "", "q"), b"x"]
+
+
 def test_global_prefetch_size_is_shared(client: Client) -> None:
     client.say(QueueDeclare("q"), BasicQos(prefetch_size=6, global_=True))
     client.say(BasicConsume("q", "a", no_wait=True), BasicConsume("q", "b", no_wait=True))
@@ -353,6 +362,7 @@ def test_global_prefetch_size_is_shared(client: Client) -> None:
 
 
 def test_prefetch_size_may_be_refused_as_rabbitmq_does(broker: Broker, client: Client) -> None:
+    """SPEC §6.2 refuse."""
     broker.settings.refuse_prefetch_size = True
     assert client.say(BasicQos(prefetch_count=5)) == [BasicQosOk()]
     ended(client, BasicQos(prefetch_size=10), 540, "NOT_IMPLEMENTED - prefetch_size!=0 (10)")
@@ -586,6 +596,32 @@ def test_second_consumer_of_a_queue_with_a_single_active_one_waits(client: Clien
     assert client.say(BasicCancel("a")) == [BasicCancelOk("a")]
     assert client.publish("q", b"2") == [BasicDeliver("b", 2, False, "", "q"), b"2"]
     refused(client, BasicConsume("q", "c", exclusive=True), 403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
+
+
+@pytest.mark.parametrize("how", ["channel closed", "channel failed", "connection closed", "connection lost"])
+def test_next_single_active_consumer_gets_first_what_is_given_back(client: Client, connect: Connect, how: str) -> None:
+    """RabbitMQ 3.10.8: in order, and a consumer that goes in the same moment is not the next one."""
+    other = connect()
+    client.say(QueueDeclare("q", arguments={"x-single-active-consumer": True}), BasicQos(prefetch_count=2))
+    client.say(BasicConsume("q", "a"), BasicConsume("q", "b"))
+    client.open(2).say(BasicConsume("q", "c"), channel=2)
+    other.say(BasicConsume("q", "d"))
+    client.publish("q", b"1", b"2", b"3")
+    if how == "channel closed":
+        client.say(ChannelClose(), channel=2)
+        assert client.say(ChannelClose()) == [ChannelCloseOk()]
+    elif how == "channel failed":
+        client.say(ChannelClose(), channel=2)
+        (close,) = client.say(BasicAck(99))
+        assert isinstance(close, ChannelClose)
+    elif how == "connection closed":
+        assert client.say(client.method(ConnectionClose(), 0), channel=0) == [ConnectionCloseOk()]
+    else:
+        client.connection.lost(client.now)
+        assert client.octets() == b""
+    deliveries = other.heard()
+    assert deliveries[::2] == [BasicDeliver("d", tag, tag < 3, "", "q") for tag in (1, 2, 3)]
+    assert deliveries[1::2] == [b"1", b"2", b"3"]
 
 
 def test_message_given_back_too_often_is_dropped(client: Client) -> None:

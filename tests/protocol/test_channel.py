@@ -109,7 +109,7 @@ def test_content_is_carried_as_it_came(client: Client) -> None:
 
 
 def test_octets_of_the_header_are_carried_as_they_came(client: Client) -> None:
-    """A table with a key twice, a true bool that is 2 and an `L`, and flags that mean nothing."""
+    """SPEC §2.1 byte for byte: a table with a key twice, a true bool that is 2 and an `L`, and flags that mean nothing."""
     client.say(QueueDeclare("q"))
     fields = b"\x01kt\x02\x01kL\x00\x00\x00\x00\x00\x00\x00\x01"
     header = b"\x00\x3c\x00\x00" + bytes(7) + b"\x01" + b"\x20\x03" + len(fields).to_bytes(4, "big") + fields
@@ -167,6 +167,7 @@ def test_message_goes_to_each_queue_once(client: Client) -> None:
 
 
 def test_delivery_mode_2_is_persistent(client: Client) -> None:
+    """SPEC §2.3 delivery-mode 2."""
     client.say(QueueDeclare("q"))
     for mode in (None, 1, 2, 3):
         client.say(client.message("q", properties=Properties(delivery_mode=mode)))
@@ -267,6 +268,7 @@ def test_user_id_must_be_the_login(client: Client) -> None:
 
 
 def test_impersonator_may_claim_any_user_id(broker: Broker, connect: Connect) -> None:
+    """SPEC §7.2 impersonator."""
     broker.add_user("actor", "actor", ("impersonator",))
     broker.set_permissions("actor", "/", ".*", ".*", ".*")
     client = connect(user="actor")
@@ -455,6 +457,7 @@ def test_confirm_select_twice_changes_nothing(client: Client) -> None:
 
 
 def test_confirms_of_a_burst_are_one(client: Client) -> None:
+    """SPEC §5.2 multiple."""
     client.say(ConfirmSelect())
     assert client.publish("q", *[b"x"] * 100) == [BasicAck(100, multiple=True)]
     assert client.publish("q", b"x") == [BasicAck(101)]

@@ -367,7 +367,7 @@ def test_fault_of_our_own_before_the_connection_runs_just_ends_it(stranger: Clie
 
 def test_lost_connection_gives_messages_back(client: Client, connect: Connect) -> None:
     client.say(QueueDeclare("q"), QueueDeclare("mine", exclusive=True), client.message("q", b"1"), BasicGet("q"))
-    client.connection.lost()
+    client.connection.lost(client.now)
     other = connect()
     assert list(other.connection.session.vhost.queues) == ["q"]
     assert other.say(BasicGet("q")) == [BasicGetOk(1, True, "", "q", 0), b"1"]
@@ -378,13 +378,33 @@ def test_lost_connection_delivers_to_others(client: Client, connect: Connect) ->
     other = connect()
     client.say(QueueDeclare("q"), client.message("q", b"1"), BasicGet("q"))
     other.say(BasicConsume("q", "c"))
-    client.connection.lost()
+    client.connection.lost(client.now)
     assert other.heard() == [BasicDeliver("c", 1, True, "", "q"), b"1"]
+
+
+def test_lost_connection_gives_back_at_the_time_it_is_lost(client: Client, connect: Connect) -> None:
+    """What has expired by then is delivered to nobody."""
+    other = connect()
+    client.say(QueueDeclare("q", arguments={"x-message-ttl": 50}), client.message("q", b"1"), BasicGet("q"))
+    other.say(BasicConsume("q", "c"))
+    client.connection.lost(50)
+    assert other.heard() == []
+
+
+def test_queue_expires_from_when_its_last_consumer_was_lost(client: Client, broker: Broker) -> None:
+    client.say(QueueDeclare("q", arguments={"x-expires": 100}), BasicConsume("q", "c"))
+    client.connection.lost(1000)
+    queues = client.connection.session.vhost.queues
+    for now in (1000, 1099, 1100):
+        assert "q" in queues
+        broker.timers.run(now, 10)
+        client.finish()
+    assert "q" not in queues
 
 
 def test_connection_may_be_lost_before_it_runs(stranger: Client) -> None:
     stranger.greet()
-    stranger.connection.lost()
+    stranger.connection.lost(stranger.now)
     assert stranger.connection.ended
 
 
@@ -395,7 +415,7 @@ def test_connection_may_be_lost_amid_a_long_task(client: Client, broker: Broker)
     queue = client.connection.session.vhost.queues["q"]
     client.connection.receive(client.method(ChannelClose()), 0)
     assert client.connection.busy
-    client.connection.lost()
+    client.connection.lost(client.now)
     while broker.work:
         broker.work.begin()
         broker.work.drain()

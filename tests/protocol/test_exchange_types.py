@@ -63,7 +63,7 @@ def test_random_choice_is_made_anew_for_each_message(client: Client) -> None:
 
 
 def test_hash_of_a_header_is_taken_of_each_message(client: Client) -> None:
-    """SPEC §3.1 x-consistent-hash, hash-header."""
+    """SPEC §3.1 hash-header."""
     declare(client, "x-consistent-hash", {"hash-header": "h"}, "1")
     client.say(QueueDeclare("r"))
     client.say(QueueBind("r", "x", "1"))

@@ -151,6 +151,7 @@ def test_guest_may_come_from_this_machine(broker: Broker, stranger: Client, host
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "::2", ""])
 def test_guest_may_not_come_from_elsewhere(broker: Broker, stranger: Client, host: str) -> None:
+    """SPEC §7.3 loopback peers only."""
     far = type(stranger)(broker, host)
     far.greet()
     assert far.start_ok() == []

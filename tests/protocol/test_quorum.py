@@ -42,7 +42,7 @@ def channel_close(method: Method, code: int, text: str) -> ChannelClose:
 @pytest.mark.parametrize(
     ("method", "text"),
     [
-        # SPEC §4.2 quorum with RabbitMQ's restrictions: deletion
+        # SPEC §4.2 x-queue-type quorum with RabbitMQ's restrictions: deletion
         (
             QueueDelete("q", if_unused=True),
             f"cannot delete {Q}. queue.delete operations with if-unused flag set are not supported by quorum queues",
@@ -60,7 +60,7 @@ def test_deletion_with_conditions(client: Client, method: Method, text: str) -> 
 
 
 def test_plain_deletion(client: Client) -> None:
-    """SPEC §4.2 quorum with RabbitMQ's restrictions"""
+    """SPEC §4.2 x-queue-type quorum with RabbitMQ's restrictions"""
     declared(client, "quorum")
     assert client.say(QueueDelete("q")) == [QueueDeleteOk(0)]
     declared(client, "classic")
@@ -69,7 +69,7 @@ def test_plain_deletion(client: Client) -> None:
 
 @pytest.mark.parametrize("qos", [BasicQos(0, 1, True), BasicQos(1, 0, True)], ids=["count", "size"])
 def test_global_prefetch(client: Client, qos: BasicQos) -> None:
-    """SPEC §4.2 quorum with RabbitMQ's restrictions: global qos"""
+    """SPEC §4.2 x-queue-type quorum with RabbitMQ's restrictions: global qos"""
     declared(client, "quorum")
     assert client.say(qos) == [BasicQosOk()]
     close = ConnectionClose(540, f"NOT_IMPLEMENTED - {Q} does not support global qos", 60, 20)
@@ -77,14 +77,14 @@ def test_global_prefetch(client: Client, qos: BasicQos) -> None:
 
 
 def test_prefetch_of_a_consumer(client: Client) -> None:
-    """SPEC §4.2 quorum with RabbitMQ's restrictions: qos for each consumer is fine, and lifts the channel's."""
+    """SPEC §4.2 x-queue-type quorum with RabbitMQ's restrictions: qos for each consumer is fine, and lifts the channel's."""
     declared(client, "quorum")
     assert client.say(BasicQos(0, 1, True), BasicQos(0, 1)) == [BasicQosOk()] * 2
     assert client.say(BasicConsume("q", "c")) == [BasicConsumeOk("c")]
 
 
 def test_get_with_single_active_consumer(client: Client) -> None:
-    """SPEC §4.2 quorum with RabbitMQ's restrictions: basic.get"""
+    """SPEC §4.2 x-queue-type quorum with RabbitMQ's restrictions: basic.get"""
     declared(client, "quorum", x_single_active_consumer=True)
     text = (
         f"RESOURCE_LOCKED - cannot obtain access to locked {Q}. basic.get operations are not supported by quorum queues "
@@ -98,7 +98,7 @@ def test_get_with_single_active_consumer(client: Client) -> None:
     ("kind", "single"), [("quorum", False), ("classic", True)], ids=["quorum", "classic with single active consumer"]
 )
 def test_get_otherwise(client: Client, kind: str, single: bool) -> None:
-    """SPEC §4.2 quorum with RabbitMQ's restrictions: basic.get"""
+    """SPEC §4.2 x-queue-type quorum with RabbitMQ's restrictions: basic.get"""
     declared(client, kind, x_single_active_consumer=single)
     assert client.say(BasicGet("q")) == [BasicGetEmpty()]
 

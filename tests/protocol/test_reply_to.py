@@ -72,7 +72,7 @@ def test_name_is_gone_with_its_consumer(asker: Client, connect: Connect) -> None
 
 def test_name_is_gone_with_its_connection(asker: Client) -> None:
     ask(asker)
-    asker.connection.lost()
+    asker.connection.lost(asker.now)
     assert asker.broker.replies == {}
 
 

@@ -274,7 +274,7 @@ def test_messages_in_hand_may_always_be_settled(world: Broker, connect: Connect,
 @pytest.mark.parametrize(
     ("user", "pattern", "key", "allowed"),
     [
-        # SPEC §7.2 topic permissions, with the names of user and vhost in them
+        # SPEC §7.2 username and vhost in topic permissions
         ("u", "^{username}\\.", "u.1", True),
         ("u", "^{username}\\.", "v.1", False),
         ("u", "^{vhost}-{username}$", "/-u", True),
@@ -443,7 +443,7 @@ def test_vhosts_are_wholly_separate(world: Broker, connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("of", "text"),
     [
-        # SPEC §7.1 vhost limits and §7.2 user limits: connections
+        # SPEC §7.1 max-connections and SPEC §7.2 user limits
         ("vhost", "access to vhost '/' refused for user 'u': connection limit ({}) is reached"),
         ("user", "connection refused for user 'u': user connection limit ({}) is reached"),
     ],
@@ -466,7 +466,7 @@ def test_connection_limit(world: Broker, connect: Connect, of: str, text: str) -
     limit(2)
     assert attempt() == [ConnectionOpenOk()]
     assert attempt() == [not_allowed(text.format(2))]
-    first.connection.lost()
+    first.connection.lost(first.now)
     assert attempt() == [ConnectionOpenOk()]
     limit(-1)
     assert attempt() == [ConnectionOpenOk()]
@@ -498,7 +498,7 @@ def test_channel_limit_of_a_user(world: Broker, connect: Connect) -> None:
 
 
 def test_queue_limit_of_a_vhost(world: Broker, client: Client) -> None:
-    """SPEC §7.1 vhost limits: what is there stays and may be declared again; bad arguments are refused first."""
+    """SPEC §7.1 max-queues: what is there stays and may be declared again; bad arguments are refused first."""
     world.vhosts["/"].set_limits({"max-queues": 2})
     assert client.say(QueueDeclare("q")) == [QueueDeclareOk("q", 0, 0)]
     text = "PRECONDITION_FAILED - cannot declare queue 'new': queue limit in vhost '/' (2) is reached"

@@ -14,8 +14,8 @@ MESSAGE: Message = new_message(Origin("", "q", b""), b"", 14, 3, 3, False)
 class Listener(Consumer):
     """A consumer whose deliveries are a list."""
 
-    def __init__(self, tag: str = "c", count_limit: int = 0, shared: Window | None = None) -> None:
-        Consumer.__init__(self, tag, False, False, Window(count_limit), shared)
+    def __init__(self, tag: str = "c", count_limit: int = 0, shared: Window | None = None, priority: int = 0) -> None:
+        Consumer.__init__(self, tag, False, False, Window(count_limit), shared, None, priority)
         self.delivered: list[Entry] = []
 
     def deliver(self, entry: Entry) -> None:
@@ -135,6 +135,44 @@ def test_given_back_messages_return_to_their_own_consumer() -> None:
     assert Requeue(entries, nothing).run(work)
     assert [(entry.seq, entry.redelivered) for entry in listener.delivered[2:]] == [(1, True), (2, True)]
     assert (queue.ready_count, queue.unacked_count) == (1, 2)
+
+
+def test_who_gave_back_takes_turns_with_those_who_had_room() -> None:
+    work = Work()
+    queue = queue_with(0, work)
+    patient, full = Listener("patient"), Listener("full", count_limit=1)
+    queue.subscribe(patient)
+    queue.subscribe(full)
+    for _ in range(4):
+        queue.accept(MESSAGE, 0)
+    entries = [*patient.delivered, *full.delivered]
+    assert Requeue(entries, nothing).run(work)
+    assert [entry.seq for entry in full.delivered] == [2, 1]
+    assert [entry.seq for entry in patient.delivered] == [1, 3, 4, 2, 3, 4]
+
+
+def test_what_comes_back_goes_to_the_highest_priority_first() -> None:
+    work = Work()
+    queue = queue_with(2, work)
+    first, other = Listener("first", count_limit=1), Listener("other", priority=-1)
+    entries = list(delivered(queue, first))
+    queue.subscribe(other)
+    assert [entry.seq for entry in other.delivered] == [2]
+    assert Requeue(entries, nothing).run(work)
+    assert [entry.seq for entry in first.delivered] == [1, 1]
+
+
+def test_those_who_settle_together_take_turns() -> None:
+    work = Work()
+    queue = queue_with(0, work)
+    one, other = Listener("one", count_limit=2), Listener("other", count_limit=2)
+    queue.subscribe(one)
+    queue.subscribe(other)
+    for _ in range(8):
+        queue.accept(MESSAGE, 0)
+    assert Settle([*one.delivered, *other.delivered], nothing).run(work)
+    assert [entry.seq for entry in one.delivered] == [1, 3, 5, 7]
+    assert [entry.seq for entry in other.delivered] == [2, 4, 6, 8]
 
 
 def test_several_queues_are_given_back_to_together() -> None:

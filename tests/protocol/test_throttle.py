@@ -350,7 +350,7 @@ def test_stopped_client_may_go(broker: Broker, publisher: Client) -> None:
     assert publisher.say(BasicGet("q"))[0] == BasicGetOk(1, False, "", "q", 0)
     broker.throttle(MEMORY, False)
     publisher.feed(publisher.message("q") * 3)
-    publisher.connection.lost()
+    publisher.connection.lost(0)
     assert ready(broker) == 2
     assert not stopped(publisher)
 

@@ -456,5 +456,5 @@ def test_many_exclusive_queues_come_and_go(client: Client) -> None:
         client.say(QueueDeclare(f"q{number}", exclusive=True, no_wait=True), QueueDelete(f"q{number}", no_wait=True))
     assert len(client.connection.session.exclusive_queues) < 100
     client.say(QueueDeclare("last", exclusive=True))
-    client.connection.lost()
+    client.connection.lost(client.now)
     assert queues(client) == []

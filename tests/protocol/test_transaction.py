@@ -92,6 +92,7 @@ def test_queue_that_is_gone_by_then_gets_nothing() -> None:
 
 
 def test_transaction_is_bounded() -> None:
+    """SPEC §5.3 64 MiB."""
     transaction = Transaction()
     half = message(bytes(BUFFERED_SIZE_MAX // 2 - OVERHEAD))
     transaction.publish(half, [], False)

@@ -136,7 +136,7 @@ def test_every_kind_is_tried_here() -> None:
 
 
 def test_vhosts(broker: Broker) -> None:
-    """SPEC §7.1 virtual hosts: description, tags, default queue type, limits; SPEC §9.6 tracing"""
+    """SPEC §7.1 description, SPEC §7.1 tags, default queue type and limits; SPEC §9.6 tracing"""
     assert list(broker.vhosts) == ["/", "orders", "plain"]
     vhost = broker.vhosts["orders"]
     assert (vhost.description, vhost.tags, vhost.default_queue_type) == ("Orders of all shops", ("production",), "quorum")
@@ -146,7 +146,7 @@ def test_vhosts(broker: Broker) -> None:
 
 
 def test_users(broker: Broker) -> None:
-    """SPEC §7.2 users: tags and limits; SPEC §7.4 hashes; SPEC §7.3 guest is there only if nobody else is defined"""
+    """SPEC §7.2 user tags and limits; SPEC §7.4 password hashes; SPEC §7.3: guest is there only if nobody else is"""
     assert list(broker.users) == ["shop", "hashed", "nobody"]
     shop, hashed, nobody = broker.users.values()
     assert (shop.tags, shop.loopback_only) == (("management", "policymaker"), True)
@@ -193,7 +193,7 @@ def test_policies(broker: Broker) -> None:
 
 
 def test_parameters(broker: Broker) -> None:
-    """SPEC §7.6 runtime and global parameters"""
+    """SPEC §7.6 runtime parameters and SPEC §7.6 global parameters"""
     plain = broker.vhosts["plain"]
     assert plain.parameters["shovel", "s"] == {"src-queue": "a", "dest-queue": "b"}
     assert plain.limits == {"max-queues": 7}
@@ -236,7 +236,7 @@ def test_users_log_in_where_they_may(running: InProcess) -> None:
 
 
 def test_rights_limits_and_policies_hold(running: InProcess) -> None:
-    """SPEC §7.1 limits and default queue type, §7.2 permissions and limits, §7.6 policies, over a socket"""
+    """SPEC §7.1 vhost limits and default queue type, §7.2 permissions and limits, §7.6 policies, over a socket"""
     with login(running, "shop", "secret", "orders") as client:
         client.call(spec.QueueDeclare("shop.q", durable=True), spec.QueueDeclareOk)
         client.publish_many("shop.q", [b"1", b"2", b"3"])

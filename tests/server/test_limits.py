@@ -155,6 +155,19 @@ def send_bodies(client: Client, channel: int, piece: Frame, size: int) -> None:
         client.socket.sendall(raw)
 
 
+def test_message_of_many_queues_is_kept_once(fresh: Process) -> None:
+    """SPEC §2.4 one copy in memory: 200 queues and 20 MiB."""
+    with fresh.login() as client:
+        for number in range(200):
+            client.declare(f"q{number}")
+            client.call(spec.QueueBind(f"q{number}", "amq.fanout"), spec.QueueBindOk)
+        before = fresh.resident
+        for _ in range(20):
+            client.send(*publish(1, "", bytes(MIB), exchange="amq.fanout"))
+        assert client.declare("q199") == client.declare("q0") == 20
+        assert fresh.resident - before < 60 * MIB
+
+
 def test_large_message_in_small_pieces_arrives(fresh: Process) -> None:
     data = bytes(range(256)) * (20 * MIB // 256)
     with fresh.login() as client:

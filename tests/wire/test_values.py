@@ -177,6 +177,7 @@ def nested(depth: int, letter: bytes) -> bytes:
 
 @pytest.mark.parametrize("letter", [b"F", b"A"])
 def test_nesting_has_an_end(letter: bytes) -> None:
+    """SPEC §2.2 depth cap."""
     deepest = nested(TABLE_DEPTH_MAX - 1, letter)
     assert check_table(deepest, 0, len(deepest), 0) == 0
     assert decode_table(deepest, 0, len(deepest)) != {}

@@ -85,6 +85,8 @@ def dead_letter(
     origin = message.origin
     copies = carbon_copies(properties.headers or {}, "CC")
     headers = dict(properties.headers or {})
+    # RabbitMQ: how often it was given back is said to who gets it again, and is not part of the message.
+    headers.pop("x-delivery-count", None)
     record_death(headers, reason, queue_name, origin, copies, properties.expiration, now)
     if routing_key is not None:
         # RabbitMQ: with a routing key of its own a dead letter goes nowhere else.

@@ -198,6 +198,10 @@ class DefaultExchange(Exchange):
         self._queues = queues
         self.durable = True
 
+    def follow(self, definition: dict[str, Any]) -> None:
+        # RabbitMQ: whatever a policy says, what the default exchange cannot route goes nowhere.
+        self.alternate = None
+
     def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         queue = self._queues.get(routing_key)
         return NOWHERE if queue is None else [queue]

@@ -68,6 +68,7 @@ cdef class Queue:
     cpdef Py_ssize_t delete(self) except -1
     cpdef subscribe(self, Consumer consumer)
     cpdef cancel(self, Consumer consumer)
+    cpdef leave(self, Consumer consumer)
     cpdef resume(self, Consumer consumer)
     @cython.locals(entry=Entry, consumer=Consumer)
     cpdef dispatch(self)
@@ -87,6 +88,7 @@ cdef class Queue:
     cpdef _load(self)
     @cython.locals(entry=Entry)
     cpdef loaded(self, list records, list entries)
+    cdef _reconsider(self)
     cdef _remove_first(self, Entry entry)
     @cython.locals(chain=Chain)
     cpdef drop(self, Entry entry, str reason)

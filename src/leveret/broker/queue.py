@@ -153,6 +153,8 @@ class Queue:
             self._add(entry)
         if self.ledger is not None and message.flags & PERSISTENT:
             self._place(entry)
+        if entry.waiting and self.rotation.oversized:
+            self._reconsider()
         return True
 
     def take(self, no_ack: bool) -> Entry | None:
@@ -277,6 +279,7 @@ class Queue:
         if traits.message_ttl_ms is not None and (self.ready_count or self.unacked_count):
             self._shorten(now + traits.message_ttl_ms)
         self._trim()
+        self.dispatch()
 
     # Consumers
 
@@ -294,14 +297,17 @@ class Queue:
         self.dispatch()
 
     def cancel(self, consumer: Consumer) -> None:
-        """Remove a consumer; what it has unacknowledged stays with it."""
+        """Remove a consumer; what it has unacknowledged stays with it. May call `deliver` of another one."""
+        self.leave(consumer)
+        self.dispatch()
+
+    def leave(self, consumer: Consumer) -> None:
+        """Remove a consumer that will give back what it has; `dispatch` must follow, as another may be active now."""
         if not consumer.subscribed:
             return
         self.rotation.remove(consumer)
         self.used(self.work.now)
-        if self.rotation.everyone:
-            self.dispatch()
-        elif self.unused is not None:
+        if not self.rotation.everyone and self.unused is not None:
             self.work.add(self.unused)
 
     def used(self, now: int) -> None:
@@ -366,7 +372,7 @@ class Queue:
         else:
             if self._deduplication is not None:
                 self._left(entry)
-            if entry.location != 0:
+            if self.ledger is not None or entry.location != 0:
                 self._gone(entry)
         consumer.deliver(entry)
         if self.unacked_count > WINDOW_COUNT and not consumer.no_ack:
@@ -403,6 +409,12 @@ class Queue:
                 self.work.storage.load_stubs(self, self.loading)
             return None
         return entry
+
+    def _reconsider(self) -> None:
+        """A message that has come may go before the one that is too large for some consumers."""
+        if self.traits.max_priority:
+            self.rotation.revive()
+            self.dispatch()
 
     def _remove_first(self, entry: Entry) -> None:
         self.ready_count -= 1
@@ -512,6 +524,8 @@ class Queue:
             # Only what is in memory expires where it is.
             chain = self.back if self.paged and entry.seq >= self.back_seq else self.chain
             chain.forget(entry, self.ready_count)
+        if self.rotation.oversized:
+            self.rotation.revive()
         self._left(entry)
         self._bury(entry, reason)
 
@@ -597,11 +611,16 @@ class Queue:
         self._add(entry)
         if self.ledger is not None and message.flags & PERSISTENT:
             self._place(entry)
+        if self.rotation.oversized:
+            self._reconsider()
+            if not entry.waiting:
+                return True
         if ttl_ms == 0:
             self.drop(entry, "expired")
         elif ttl_ms > 0:
             self._watch([entry])
         self._trim()
+        self.dispatch()
         return True
 
     def _ttl_ms(self, message: Message) -> int:
@@ -708,6 +727,7 @@ class Queue:
                 entry = expiry.next_in_heap(now)
             if entry is None:
                 expiry.set_next(self.chain.first())
+                self.dispatch()
                 return True
             self.drop(entry, "expired")
         return False

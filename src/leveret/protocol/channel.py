@@ -577,9 +577,11 @@ class Channel:
             return
         self._turn += 1
         first = self._turn % len(consumers)
-        for consumer in consumers[first:] + consumers[:first]:
-            if not consumer.active and consumer.subscribed:
-                consumer.queue.resume(consumer)
+        waiting = [consumer for consumer in consumers[first:] + consumers[:first] if not consumer.active]
+        for consumer in waiting:
+            consumer.queue.rotation.activate(consumer)
+        for consumer in waiting:
+            consumer.queue.dispatch()
 
     def recheck(self) -> None:
         """Rights, or whether the vhost is traced, have changed."""
@@ -605,7 +607,9 @@ class Channel:
         if self.confirms is not None:
             self.confirms.tell(self.output, self.broker.storage)
         self.state = CHANNEL_CLOSING
-        self.session.do(Requeue(self.release(), self._closed))
+        requeue = Requeue([], self._closed)
+        self.release(requeue)
+        self.session.do(requeue)
 
     def _closed(self) -> None:
         # The connection may have closed while this went on in pieces, and knows its channels no more.
@@ -619,12 +623,15 @@ class Channel:
         self.state = CHANNEL_CLOSING
         close = ChannelClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
         self.output.write_method(self.number, close)
-        self.session.do(Requeue(self.release(), nothing))
+        requeue = Requeue([], nothing)
+        self.release(requeue)
+        self.session.do(requeue)
 
-    def release(self) -> list[Entry]:
-        """Stop consuming and publishing; the unacknowledged entries are the caller's to give back."""
-        for consumer in list(self.consumers.values()):
-            consumer.queue.cancel(consumer)
+    def release(self, requeue: Requeue) -> None:
+        """Stop consuming and publishing; what is unacknowledged is left to `requeue`."""
+        consumers = list(self.consumers.values())
+        for consumer in consumers:
+            consumer.queue.leave(consumer)
             close_reply_to(self, consumer)
         self.consumers = {}
         if self.incoming is not None:
@@ -633,7 +640,7 @@ class Channel:
         if self.transaction is not None:
             self.unacked.restore(self.transaction.entries())
             self.transaction = None
-        return self.unacked.take_all()
+        requeue.add(self.unacked.take_all(), [consumer.queue for consumer in consumers])
 
 
 def check_copies(headers: Table) -> None:

@@ -57,4 +57,4 @@ cdef class Connection:
     cdef _fall_deaf(self)
     cdef _fail_handshake(self, object handshake, object error)
     cdef _leave_pending(self)
-    cdef list _release(self)
+    cdef _release(self, object done)

@@ -17,7 +17,6 @@ from typing import Any
 
 from leveret.broker.access import reached
 from leveret.broker.broker import Broker
-from leveret.broker.message import Entry
 from leveret.errors import (
     AccessRefused,
     AMQPError,
@@ -209,8 +208,9 @@ class Connection:
             channel.resume_consumers()
         self.broker.work.drain()
 
-    def lost(self) -> None:
+    def lost(self, now: int) -> None:
         """The socket is gone: give everything back."""
+        self._set_time(now)
         self.ended = True
         self.state = DEAF
         self.tick_at = NEVER
@@ -218,7 +218,7 @@ class Connection:
         work = self.broker.work
         work.begin()
         self._leave_pending()
-        work.add(Requeue(self._release(), nothing))
+        work.add(self._release(nothing))
         work.drain()
 
     def shut(self, reason: str, now: int) -> None:
@@ -405,7 +405,7 @@ class Connection:
         elif isinstance(method, ConnectionClose):
             self.state = CLOSING
             self.tick_at = self.session.now + CLOSING_MS
-            self.session.do(Requeue(self._release(), self._closed))
+            self.session.do(self._release(self._closed))
         elif isinstance(method, ConnectionUpdateSecret):
             self.output.write_method(0, ConnectionUpdateSecretOk())
         else:
@@ -477,12 +477,11 @@ class Connection:
         self.state = CLOSING
         self.tick_at = self.session.now + CLOSING_MS
         self._leave_pending()
-        entries = self._release()
+        requeue = self._release(nothing)
         self.output.write_method(0, self._close_method(error))
         # What is left of it is everybody's work: nobody here waits for it, and this may not be the client's own pass.
-        task = Requeue(entries, nothing)
-        if not task.run(self.broker.work):
-            self.broker.work.add(task)
+        if not requeue.run(self.broker.work):
+            self.broker.work.add(requeue)
 
     def _close_method(self, error: AMQPError) -> ConnectionClose:
         index = self.session.method_index
@@ -514,12 +513,12 @@ class Connection:
             self.broker.work.add(self.session.pending)
         self.session.pending = None
 
-    def _release(self) -> list[Entry]:
-        """Stop all channels and delete exclusive queues; what was unacknowledged, to be given back."""
+    def _release(self, done: Callable[[], None]) -> Requeue:
+        """Stop all channels and delete exclusive queues; the task that gives back what was unacknowledged."""
         session = self.session
-        entries: list[Entry] = []
+        requeue = Requeue([], done)
         for channel in session.channels.values():
-            entries += channel.release()
+            channel.release(requeue)
         session.channels = {}
         session.confirming = []
         # It has to be heard, if only its close-ok.
@@ -530,4 +529,4 @@ class Connection:
                 session.vhost.remove_queue(queue)
         session.exclusive_queues = []
         session.leave()
-        return entries
+        return requeue

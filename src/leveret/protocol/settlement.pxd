@@ -16,4 +16,6 @@ cdef class Requeue(Task):
     cdef list _entries
     cdef object _done
     cdef Py_ssize_t _at
+    cdef dict _queues
+    cdef dict _waiting
     cpdef bint run(self, Work work) except -1

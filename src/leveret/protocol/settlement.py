@@ -45,9 +45,13 @@ class Settle(Task):
                 waiting.append(consumer)
                 last = consumer
         self._at = end
+        # All of them before the first delivery: they take turns, and the one with the highest priority goes first.
         for consumer in waiting:
             queue = consumer.queue
-            queue.resume(consumer)
+            queue.rotation.activate(consumer)
+        for consumer in waiting:
+            queue = consumer.queue
+            queue.dispatch()
         if end < len(entries):
             return False
         self._done()
@@ -55,27 +59,39 @@ class Settle(Task):
 
 
 class Requeue(Task):
-    """Put these entries back into their queues, oldest first."""
+    """Put these entries back into their queues, oldest first; only then those queues go on.
 
-    __slots__ = ("_at", "_done", "_entries")
+    Who consumes from them next must not get what came later before what is given back.
+    """
+
+    __slots__ = ("_at", "_done", "_entries", "_queues", "_waiting")
 
     def __init__(self, entries: list[Entry], done: Callable[[], None]) -> None:
         self._entries = entries
         self._done = done
         self._at = 0
+        self._queues: dict[Queue, None] = {}
+        self._waiting: dict[Consumer, None] = {}
+
+    def add(self, entries: list[Entry], queues: list[Queue]) -> None:
+        """Give these back too, and have these queues go on."""
+        self._entries += entries
+        self._queues.update(dict.fromkeys(queues))
 
     def run(self, work: Work) -> bool:
         end = min(len(self._entries), self._at + PIECE)
-        waiting: list[Consumer] = []
         for queue, entries in _by_queue(self._entries[self._at : end]).items():
-            waiting += dict.fromkeys([entry.consumer for entry in entries if entry.consumer is not None])
+            self._queues[queue] = None
+            self._waiting.update(dict.fromkeys([entry.consumer for entry in entries if entry.consumer is not None]))
             queue.requeue(entries)
-            queue.dispatch()
         self._at = end
-        for consumer in waiting:
-            consumer.queue.resume(consumer)
         if end < len(self._entries):
             return False
+        # Who has given something back has room for it before the others get it.
+        for consumer in self._waiting:
+            consumer.queue.rotation.activate(consumer)
+        for queue in self._queues:
+            queue.dispatch()
         self._done()
         return True
 

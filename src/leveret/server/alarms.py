@@ -36,9 +36,10 @@ READ_PART = 4
 READ_MIN = 1 << 20
 SEGMENTS_MIN = 3
 
-# Publishers are stopped when more bytes than the first wait for the disk, until there are fewer than the second.
+# Publishers are stopped when so many bytes wait for the disk, until it is half of that; in little memory, fewer.
 BEHIND_BYTES = 64 << 20
-CAUGHT_UP_BYTES = BEHIND_BYTES // 2
+BEHIND_MIN = 1 << 20
+BEHIND_PART = 16
 
 log = logging.getLogger("leveret.alarms")
 
@@ -82,6 +83,11 @@ def memory_alarm(watermark: float, trim: Callable[[], None]) -> Alarm:
     return Alarm("low on memory", limit, lambda: limit - resident_bytes(), trim)
 
 
+def behind_bytes(memory_limit: int) -> int:
+    """How much may wait for the disk where so much memory may be used."""
+    return min(BEHIND_BYTES, max(BEHIND_MIN, memory_limit // BEHIND_PART))
+
+
 def disk_alarm(folder: Path, free_limit: int, segment_size: int) -> Alarm:
     """For less free space in this folder than the limit, or than the next segments need."""
     limit = max(free_limit, SEGMENTS_MIN * segment_size)
@@ -99,10 +105,13 @@ def free_bytes(folder: Path) -> int:
 class Alarms:
     """What is watched, and the connections that are stopped."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, alarms: list[Alarm]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, broker: Broker, alarms: list[Alarm], behind_bytes: int = BEHIND_BYTES
+    ) -> None:
         self._loop = loop
         self._broker = broker
         self._alarms = alarms
+        self._behind_bytes = behind_bytes
         self._stopped: dict[Transport, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         # There was traffic since the last look; there was none before it; how soon to look if there is.
@@ -146,7 +155,8 @@ class Alarms:
     def look_at_storage(self) -> None:
         """Stop publishers if too much waits to be written, or let them go on."""
         broker = self._broker
-        behind = broker.storage.unsynced_size() > (CAUGHT_UP_BYTES if broker.flow else BEHIND_BYTES)
+        limit = self._behind_bytes // 2 if broker.flow else self._behind_bytes
+        behind = broker.storage.unsynced_size() > limit
         if behind != broker.flow:
             self._throttle(broker.alarm, behind)
 

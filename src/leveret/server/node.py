@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from leveret.broker.broker import Broker, add_guest
-from leveret.server.alarms import Alarm, Alarms, disk_alarm, memory_alarm
+from leveret.server.alarms import Alarms, behind_bytes, disk_alarm, memory_alarm
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.definitions import apply
@@ -51,7 +51,7 @@ class Node:
         loop = asyncio.get_running_loop()
         inbox = Inbox(self._config.frame_max)
         self._heap = Heap(loop)
-        alarms = self._alarms = Alarms(loop, self.broker, alarms_of(self._config, self._heap))
+        alarms = self._alarms = alarms_of(self._config, loop, self.broker, self._heap)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap, alarms)
         try:
             server = await loop.create_server(
@@ -120,12 +120,13 @@ def open_store(config: Config) -> Opened:
     return open_folder(Path(config.data_dir), config.settings(), now_ms(), config.segment_size)
 
 
-def alarms_of(config: Config, heap: Heap) -> list[Alarm]:
+def alarms_of(config: Config, loop: asyncio.AbstractEventLoop, broker: Broker, heap: Heap) -> Alarms:
     """What is watched: memory, and the disk if there is something on it."""
-    alarms = [memory_alarm(config.memory_watermark, heap.trim)]
-    if config.storage == "disk":
-        alarms.append(disk_alarm(Path(config.data_dir), config.disk_free_limit, config.segment_size))
-    return alarms
+    memory = memory_alarm(config.memory_watermark, heap.trim)
+    if config.storage == "memory":
+        return Alarms(loop, broker, [memory])
+    disk = disk_alarm(Path(config.data_dir), config.disk_free_limit, config.segment_size)
+    return Alarms(loop, broker, [memory, disk], behind_bytes(memory.limit))
 
 
 def configured_broker(config: Config, opened: Opened | None = None) -> Broker:

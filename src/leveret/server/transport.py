@@ -126,7 +126,7 @@ class Transport(asyncio.BufferedProtocol):
         self.connection = None
         log.debug("%s: gone%s", connection.name, f": {exc}" if exc else "")
         try:
-            connection.lost()
+            connection.lost(now_ms())
         except Exception:
             log.exception("%s: while giving back what it held", connection.name)
         self._outbox.schedule()

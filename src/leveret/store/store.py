@@ -49,6 +49,7 @@ class Store(Storage):
         "_readings",
         "_removable",
         "_spilling",
+        "_spilling_size",
         "_waiting",
         "_writing",
         "_writing_size",
@@ -78,6 +79,7 @@ class Store(Storage):
         self._writing = False
         self._writing_size = 0
         self._spilling = False
+        self._spilling_size = 0
         self._readings: list[Reading | Filling] = []
         self._cleaning: set[Journal] = set()
         self._removable: list[tuple[int, Journal, Segment]] = []
@@ -158,7 +160,7 @@ class Store(Storage):
     # The end of a turn
 
     def unsynced_size(self) -> int:
-        return len(self.journal.out) + len(self.spill.out) + self._writing_size
+        return len(self.journal.out) + len(self.spill.out) + self._writing_size + self._spilling_size
 
     def flush(self) -> None:
         """Hand what has gathered to the committer, if that is idle."""
@@ -174,10 +176,12 @@ class Store(Storage):
             if batch is None or self._committer is None:
                 return
             self._spilling = True
+            self._spilling_size = len(batch.data)
             self._committer.put(Work(batch, [], lambda error: self._spilt(batch, error), sync=False))
 
     def _spilt(self, batch: Batch, error: BaseException | None) -> None:
         self._spilling = False
+        self._spilling_size = 0
         if error is not None:
             self._fail(error)
             return
