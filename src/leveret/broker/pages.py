@@ -2,8 +2,8 @@
 
   record := seq u64 | location u64 | body size u32 | delivery count u16 | redelivered u16
 
-A page holds up to 1,024 records in order of seq. The oldest page is given to storage to be loaded, and comes back as
-entries. Knows nothing of files.
+A page holds up to 1,024 records in order of seq, and not much more than 2 MiB of bodies. The oldest page is given to
+storage to be loaded, and comes back as entries. Knows nothing of files.
 """
 
 from struct import Struct
@@ -11,6 +11,7 @@ from struct import Struct
 from leveret.broker.message import Entry
 
 PAGE_SIZE = 1024
+PAGE_BYTES = 2 << 20
 RECORD = Struct("<QQIHH")
 COUNT_MAX = (1 << 16) - 1
 
@@ -29,27 +30,34 @@ class Record:
 
 
 class Pages:
-    """The pages of one queue, the oldest first; `count` is how many messages they hold."""
+    """The pages of one queue, the oldest first; `count` messages with `body_bytes` of bodies."""
 
-    __slots__ = ("_pages", "count")
+    __slots__ = ("_last_bytes", "_pages", "body_bytes", "count")
 
     def __init__(self) -> None:
         self._pages: list[bytearray] = []
+        self._last_bytes = 0
         self.count = 0
+        self.body_bytes = 0
 
     def add(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> None:
         """Page out one more message, behind the others."""
         pages = self._pages
-        if not pages or len(pages[len(pages) - 1]) >= PAGE_SIZE * RECORD.size:
+        if not pages or self._last_bytes >= PAGE_BYTES or len(pages[len(pages) - 1]) >= PAGE_SIZE * RECORD.size:
             pages.append(bytearray())
+            self._last_bytes = 0
         pages[len(pages) - 1] += RECORD.pack(seq, location, body_size, min(delivery_count, COUNT_MAX), redelivered)
         self.count += 1
+        self.body_bytes += body_size
+        self._last_bytes += body_size
 
     def take(self) -> list[Record]:
         """The oldest page's messages, which are not counted here any more."""
         page = self._pages.pop(0)
         records = [Record(*fields) for fields in RECORD.iter_unpack(page)]
         self.count -= len(records)
+        for record in records:
+            self.body_bytes -= record.body_size
         return records
 
     def move(self, seq: int, location: int) -> bool:

@@ -6,7 +6,7 @@ from leveret.broker.pages cimport Pages
 from leveret.broker.work cimport Task, Work
 
 cdef int WINDOW_COUNT, LOAD_BELOW, PAGE_SIZE
-cdef long WINDOW_BYTES
+cdef long WINDOW_BYTES, PAGE_BYTES
 cdef long FLOOD_BYTES, PERSISTENT
 
 @cython.final
@@ -45,6 +45,7 @@ cdef class Queue:
     cdef public Pages pages
     cdef public Chain back
     cdef public Py_ssize_t back_count
+    cdef public long long back_bytes
     cdef public long long back_seq
     cdef public list loading
     cdef public list handed
@@ -84,6 +85,7 @@ cdef class Queue:
     cdef _strip(self, Entry entry)
     @cython.locals(entry=Entry)
     cpdef filled(self, list entries)
+    cdef bint _low(self)
     cdef _add_behind(self, Entry entry)
     cpdef _load(self)
     @cython.locals(entry=Entry)

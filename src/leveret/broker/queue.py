@@ -22,7 +22,7 @@ from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.message import Entry, Message, is_stub, new_entry
-from leveret.broker.pages import PAGE_SIZE, Pages
+from leveret.broker.pages import PAGE_BYTES, PAGE_SIZE, Pages
 from leveret.broker.rewriting import counted
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
@@ -59,6 +59,7 @@ class Queue:
         "arguments",
         "auto_delete",
         "back",
+        "back_bytes",
         "back_count",
         "back_seq",
         "bindings",
@@ -132,6 +133,7 @@ class Queue:
         self.pages = Pages()
         self.back = Chain()
         self.back_count = 0
+        self.back_bytes = 0
         self.back_seq = 0
         self.loading: list[Any] | None = None
         self.handed: list[Entry] = []
@@ -227,6 +229,7 @@ class Queue:
         self.work.add(Discard(self.chain.detach() + self.back.detach(), self._purged(), self.pages))
         self.pages = Pages()
         self.back_count = 0
+        self.back_bytes = 0
         self.paged = False
         self.loading = None
         if self._expiry is not None:
@@ -420,7 +423,7 @@ class Queue:
         self.ready_count -= 1
         self.ready_bytes -= entry.message.body_size
         self.chain.remove(entry)
-        if self.paged and self.loading is None and self.ready_count - self.pages.count - self.back_count < LOAD_BELOW:
+        if self.paged and self.loading is None and self._low():
             self._load()
 
     def _strip(self, entry: Entry) -> None:
@@ -461,10 +464,17 @@ class Queue:
         traits = self.traits
         return not (traits.max_priority or traits.deduplicates or traits.stay_of is not None)
 
+    def _low(self) -> bool:
+        """Whether so little is in memory in front that more should be brought back."""
+        if self.ready_count - self.pages.count - self.back_count >= LOAD_BELOW:
+            return False
+        return self.ready_bytes - self.pages.body_bytes - self.back_bytes < WINDOW_BYTES // 2
+
     def _add_behind(self, entry: Entry) -> None:
         self.back.append(entry)
         self.back_count += 1
-        if self.back_count >= 2 * PAGE_SIZE:
+        self.back_bytes += entry.message.body_size
+        if self.back_count >= 2 * PAGE_SIZE or self.back_bytes >= 2 * PAGE_BYTES:
             self.work.storage.page_out(self)
 
     def _load(self) -> None:
@@ -475,6 +485,7 @@ class Queue:
             return
         self.chain.join(self.back)
         self.back_count = 0
+        self.back_bytes = 0
         self.paged = False
 
     def loaded(self, records: list[Any], entries: list[Entry]) -> None:
@@ -496,7 +507,7 @@ class Queue:
             for entry in entries:
                 self._cut(entry)
         self._watch(entries)
-        if self.paged and self.ready_count - self.pages.count - self.back_count < LOAD_BELOW:
+        if self.paged and self._low():
             self._load()
         self._trim()
         self.rotation.revive()
@@ -522,7 +533,11 @@ class Queue:
             self.ready_count -= 1
             self.ready_bytes -= entry.message.body_size
             # Only what is in memory expires where it is.
-            chain = self.back if self.paged and entry.seq >= self.back_seq else self.chain
+            chain = self.chain
+            if self.paged and entry.seq >= self.back_seq:
+                chain = self.back
+                self.back_count -= 1
+                self.back_bytes -= entry.message.body_size
             chain.forget(entry, self.ready_count)
         if self.rotation.oversized:
             self.rotation.revive()

@@ -8,7 +8,7 @@ that was put there before, so what is asked for has been written.
 from typing import TYPE_CHECKING
 
 from leveret.broker.message import Entry, Message, Origin, new_entry, new_message
-from leveret.broker.pages import PAGE_SIZE, Record, restored
+from leveret.broker.pages import PAGE_BYTES, PAGE_SIZE, Record, restored
 from leveret.broker.queue import Queue
 from leveret.store.records import HEAD_SIZE, PLACE_SIZE, PLACES_AT, read_head, read_message, read_place
 from leveret.store.segment import Segment
@@ -29,14 +29,17 @@ def page_out(store: "Store", queue: Queue) -> None:
     """Make a page of the oldest messages in a queue's back."""
     store.work.store()
     back = queue.back
-    queue.back_count = max(0, queue.back_count - PAGE_SIZE)
+    body_bytes = 0
     for _ in range(PAGE_SIZE):
         entry = back.first()
-        if entry is None:
+        if entry is None or body_bytes >= PAGE_BYTES:
             break
         back.remove(entry)
+        body_bytes += entry.message.body_size
+        queue.back_count -= 1
         location = entry.location or store.spill.keep(entry.message, entry)
         queue.pages.add(entry.seq, location, entry.message.body_size, entry.delivery_count, entry.redelivered)
+    queue.back_bytes -= body_bytes
     first = back.first()
     queue.back_seq = queue.next_seq if first is None else first.seq
 
