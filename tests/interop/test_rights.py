@@ -77,7 +77,7 @@ Connect = Callable[..., Any]
 def node(tmp_path: Path) -> Iterator[InProcess]:
     file = tmp_path / "leveret.toml"
     file.write_text(SETTINGS)
-    with InProcess(load(str(file), {}, {})) as node:
+    with InProcess(load(str(file), {"storage": "memory"}, {})) as node:
         yield node
 
 

@@ -118,7 +118,7 @@ def broker(file: Path) -> Broker:
 @pytest.fixture
 def running(file: Path) -> Iterator[InProcess]:
     """A node that runs with these settings."""
-    with InProcess(load(str(file), {}, {})) as node:
+    with InProcess(load(str(file), {"storage": "memory"}, {})) as node:
         yield node
 
 
