@@ -128,8 +128,9 @@ class Topology:
         """Remove bindings, and with the last one its source, if that is how it was declared."""
         gone = [binding for binding in self.bindings if chosen(binding)]
         self.bindings = [binding for binding in self.bindings if binding not in gone]
-        for name in {binding["source"] for binding in gone}:
-            if self.exchanges[name]["auto_delete"] and all(binding["source"] != name for binding in self.bindings):
+        for name in dict.fromkeys(binding["source"] for binding in gone):
+            leading = [binding for binding in self.bindings if binding["source"] == name]
+            if name in self.exchanges and self.exchanges[name]["auto_delete"] and not leading:
                 del self.exchanges[name]
                 self.seen.append("exchange auto-deleted")
                 self.unbind(lambda binding, name=name: (binding["kind"], binding["destination"]) == ("exchange", name))  # type: ignore[misc]

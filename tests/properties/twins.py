@@ -204,7 +204,7 @@ class Twins:
             act()
             self.turns()
         except Exception as error:
-            raise AssertionError(self.told(f"it fell over {error!r}")) from error
+            raise AssertionError(self.told(f"the broker fell over {error!r}")) from error
         streams = self.streams()
         deliveries, names = oracle(streams)
         first: Difference | None = None
@@ -221,6 +221,8 @@ class Twins:
             except Difference as difference:
                 first = first or difference
                 script = naive.next_script()
+            except Exception as error:
+                raise AssertionError(self.told(f"the model fell over {error!r}")) from error
             else:
                 self.naive = naive
                 self.seen.update(naive.seen)
