@@ -222,6 +222,11 @@ class Client:
             body += self.frame()[2]
         return body
 
+    def skip_content(self) -> None:
+        """Read the header and the one body frame behind a basic.get-ok."""
+        self.frame()
+        self.frame()
+
     def skip_deliveries(self, count: int) -> None:
         """Read as many deliveries, of one body frame each, without a look at them."""
         for _ in range(3 * count):

@@ -32,7 +32,7 @@ class Held:
 
 
 @pytest.fixture
-def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Held]:
     """A node on a disk of which the syncs can be held: `gate` is open at first, with a durable queue q."""
     gate = threading.Event()
     gate.set()
@@ -43,7 +43,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
         sync(file)
 
     monkeypatch.setattr(File, "sync", wait)
-    with InProcess(Config(port=0, data_dir=str(tmp_path / "data"))) as node:
+    with InProcess(Config(port=0, data_dir=str(tmp_path / "data"), **getattr(request, "param", {}))) as node:
         with node.login() as client:
             client.declare("q", durable=True)
         yield Held(node, gate)
@@ -65,6 +65,44 @@ def test_confirm_waits_for_the_sync_and_deliveries_do_not(held: Held) -> None:
         ack = publisher.expect(spec.BasicAck)
         while ack.delivery_tag < 2:
             ack = publisher.expect(spec.BasicAck)
+
+
+@pytest.mark.parametrize("held", [{"deliver": "synced"}], indirect=True)
+def test_delivery_waits_for_the_sync_if_that_is_wanted(held: Held) -> None:
+    """SPEC §12 deliver: with "synced" no consumer gets a persistent message before it is on disk, and order is kept."""
+    with held.login() as publisher, held.login() as consumer:
+        consumer.call(spec.BasicConsume("q", consumer_tag="c"), spec.BasicConsumeOk)
+        publisher.send(*publish(1, "q", b"at first", PERSISTENT))
+        assert consumer.delivery() == b"at first"
+        held.gate.clear()
+        publisher.send(*publish(1, "q", b"transient, alone"))
+        assert consumer.delivery() == b"transient, alone"
+        publisher.send(
+            *publish(1, "q", b"one", PERSISTENT), *publish(1, "q", b"two"), *publish(1, "q", b"three", PERSISTENT)
+        )
+        assert consumer.silent(SHORT_S)
+        assert publisher.declare("q", passive=True) == 3
+        publisher.call(spec.BasicGet("q"), spec.BasicGetEmpty)
+        held.gate.set()
+        assert [consumer.delivery() for _ in range(3)] == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize("held", [{"deliver": "synced"}], indirect=True)
+def test_what_was_delivered_and_given_back_is_not_held_again(held: Held) -> None:
+    """SPEC §12 deliver: what comes back is on disk already, whatever stands behind it."""
+    with held.login() as publisher, held.login() as consumer:
+        publisher.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+        publisher.send(*publish(1, "q", b"one", PERSISTENT))
+        publisher.expect(spec.BasicAck)
+        consumer.call(spec.BasicGet("q"), spec.BasicGetOk)
+        consumer.skip_content()
+        held.gate.clear()
+        publisher.send(*publish(1, "q", b"two", PERSISTENT))
+        consumer.send(method(1, spec.BasicNack(1, requeue=True)))
+        assert consumer.call(spec.BasicGet("q"), spec.BasicGetOk).redelivered
+        consumer.skip_content()
+        consumer.call(spec.BasicGet("q"), spec.BasicGetEmpty)
+        held.gate.set()
 
 
 def test_transient_message_is_confirmed_without_the_disk(held: Held) -> None:

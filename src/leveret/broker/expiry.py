@@ -66,6 +66,35 @@ class Expiry(Timer):
         self._timers.stop(self)
 
 
+class Cuts:
+    """Times that changes have left to messages: (seq, latest) is for those before seq; the first that fits counts."""
+
+    __slots__ = ("_cuts",)
+
+    def __init__(self) -> None:
+        self._cuts: list[tuple[int, int]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._cuts)
+
+    def add(self, seq: int, latest: int) -> None:
+        # A cut that is not earlier says nothing more about those it is for.
+        self._cuts = [*(cut for cut in self._cuts if cut[1] < latest), (seq, latest)]
+
+    def forget(self, seq: int) -> None:
+        """Nothing before seq is left."""
+        while self._cuts and self._cuts[0][0] <= seq:
+            del self._cuts[0]
+
+    def apply(self, entry: Entry) -> None:
+        """Give a message the time that is left to it."""
+        for seq, latest in self._cuts:
+            if entry.seq < seq:
+                if not entry.expires_at or entry.expires_at > latest:
+                    entry.expires_at = latest
+                break
+
+
 class Lease(Timer):
     """Deletes a queue that nobody has used for a while (x-expires): no consumer, no get, no declaration."""
 

@@ -41,6 +41,7 @@ cdef class Queue:
     cdef public object dead
     cdef public object lease
     cdef public object ledger
+    cdef public object hold
     cdef public bint paged
     cdef public Pages pages
     cdef public Chain back
@@ -52,7 +53,7 @@ cdef class Queue:
     cdef object _timers
     cdef object _expiry
     cdef object _deduplication
-    cdef list _cuts
+    cdef object _cuts
     cdef public bint trimming
 
     @cython.locals(entry=Entry)
@@ -100,7 +101,7 @@ cdef class Queue:
     cdef _place(self, Entry entry)
     cdef _gone(self, Entry entry)
     cdef _forget(self, Entry entry)
-    @cython.locals(entry=Entry)
+    @cython.locals(entry=Entry, stored=bint, held=bint)
     cdef bint _accept_specially(self, Message message, long long now) except -1
     cdef bint _too_much(self, Py_ssize_t count, Py_ssize_t size) except -1
     cdef _trim(self)
@@ -108,7 +109,6 @@ cdef class Queue:
     cpdef bint trim_some(self) except -1
     @cython.locals(entry=Entry)
     cdef _cut_first(self)
-    cdef _cut(self, Entry entry)
     @cython.locals(entry=Entry)
     cdef _watch(self, list entries)
     @cython.locals(entry=Entry)

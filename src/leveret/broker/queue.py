@@ -20,7 +20,7 @@ from leveret.broker.chain import Chain, Priorities
 from leveret.broker.chores import Discard, Dispatch, Expire, Trim
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
-from leveret.broker.expiry import Expiry, Lease
+from leveret.broker.expiry import Cuts, Expiry, Lease
 from leveret.broker.message import Entry, Message, is_stub, new_entry
 from leveret.broker.pages import PAGE_BYTES, PAGE_SIZE, Page, Pages
 from leveret.broker.rewriting import counted
@@ -48,7 +48,8 @@ class Queue:
 
     `owner` is the connection an exclusive queue belongs to. `unused` is done when the last consumer leaves, `expired` when
     the lease (x-expires) ends, `burial` when something was dropped that has somewhere to go; `dead` is what that is.
-    `hidden` says that it is none of its vhost's queues. `mark` and `is_queue` serve the router.
+    `hidden` says that it is none of its vhost's queues. `ledger` and `hold` are storage's. `mark` and `is_queue` serve the
+    router.
     """
 
     __slots__ = (
@@ -72,6 +73,7 @@ class Queue:
         "expired",
         "handed",
         "hidden",
+        "hold",
         "is_queue",
         "lease",
         "ledger",
@@ -129,6 +131,7 @@ class Queue:
         self.lease: Lease | None = None
         self._timers = timers or Timers()
         self.ledger: Any = None
+        self.hold: Any = None
         self.paged = False
         self.pages = Pages()
         self.back = Chain()
@@ -138,7 +141,7 @@ class Queue:
         self.loading: Page | list[Entry] | None = None
         self.handed: list[Entry] = []
         self._expiry: Expiry | None = None
-        self._cuts: list[tuple[int, int]] | None = None
+        self._cuts: Cuts | None = None
         self.trimming = False
         self._deduplication: Deduplication | None = None
 
@@ -209,7 +212,7 @@ class Queue:
             self.chain.put_back(kept)
             if self._cuts is not None:
                 for entry in kept:
-                    self._cut(entry)
+                    self._cuts.apply(entry)
             self._watch(kept)
             self._trim()
             self.rotation.revive()
@@ -278,7 +281,12 @@ class Queue:
             self.lease.renew(now)
         self.rotation.single = traits.single_active_consumer
         limits = (traits.message_ttl_ms, traits.max_length, traits.max_bytes)
-        self.special = traits.deduplicates or traits.stay_of is not None or any(limit is not None for limit in limits)
+        self.special = (
+            traits.deduplicates
+            or traits.stay_of is not None
+            or self.hold is not None
+            or any(limit is not None for limit in limits)
+        )
         if traits.message_ttl_ms is not None and (self.ready_count or self.unacked_count):
             self._shorten(now + traits.message_ttl_ms)
         self._trim()
@@ -412,6 +420,8 @@ class Queue:
                 self.loading = stubs
                 self.work.storage.load_stubs(self, stubs)
             return None
+        if entry is not None and self.hold is not None and self.hold.blocks(entry.seq):
+            return None
         return entry
 
     def _reconsider(self) -> None:
@@ -507,7 +517,7 @@ class Queue:
             return
         if self._cuts is not None:
             for entry in entries:
-                self._cut(entry)
+                self._cuts.apply(entry)
         self._watch(entries)
         if self.paged and self._low():
             self._load()
@@ -559,6 +569,11 @@ class Queue:
         self._gone(entry)
 
     # Storage
+
+    def hold_back(self, hold: Any) -> None:
+        """Deliver nothing that this blocks."""
+        self.hold = hold
+        self.special = True
 
     def _place(self, entry: Entry) -> None:
         """Have it stored, if it is still here."""
@@ -621,13 +636,17 @@ class Queue:
         ttl_ms = self._ttl_ms(message)
         if ttl_ms >= 0:
             entry.expires_at = now + ttl_ms
-        if self.ready_count == 0 and self.rotation.active_count != 0 and self._offer(entry):
-            if self.ledger is not None and message.flags & PERSISTENT:
+        stored = self.ledger is not None and message.flags & PERSISTENT
+        held = stored and self.hold is not None
+        if self.ready_count == 0 and self.rotation.active_count != 0 and not held and self._offer(entry):
+            if stored:
                 self._place(entry)
             return True
         self._add(entry)
-        if self.ledger is not None and message.flags & PERSISTENT:
+        if stored:
             self._place(entry)
+        if held:
+            self.hold.note(entry.seq)
         if self.rotation.oversized:
             self._reconsider()
             if not entry.waiting:
@@ -699,9 +718,9 @@ class Queue:
                 if not entry.expires_at or entry.expires_at > latest:
                     entry.expires_at = latest
                     self._watch([entry])
-        # A cut that is not earlier says nothing more about those it is for.
-        cuts = [] if self._cuts is None else [cut for cut in self._cuts if cut[1] < latest]
-        self._cuts = [*cuts, (self.next_seq, latest)]
+        if self._cuts is None:
+            self._cuts = Cuts()
+        self._cuts.add(self.next_seq, latest)
         if self._expiry is None:
             self._expiry = Expiry(self, self._timers)
         self._expiry.not_after(latest)
@@ -711,24 +730,12 @@ class Queue:
         assert self._cuts is not None
         entry = self.chain.first()
         # What is unacknowledged may come back before the first, and what is paged out comes next.
-        while self._cuts and self.unacked_count == 0 and self._is_behind(entry, self._cuts[0][0]):
-            del self._cuts[0]
+        if self.unacked_count == 0 and (entry is not None or not self.paged):
+            self._cuts.forget(self.next_seq if entry is None else entry.seq)
         if entry is not None:
-            self._cut(entry)
+            self._cuts.apply(entry)
         if not self._cuts:
             self._cuts = None
-
-    def _is_behind(self, entry: Entry | None, seq: int) -> bool:
-        return not self.paged if entry is None else entry.seq >= seq
-
-    def _cut(self, entry: Entry) -> None:
-        """Give a message that time: (seq, latest) is for those before seq."""
-        assert self._cuts is not None
-        for seq, latest in self._cuts:
-            if entry.seq < seq:
-                if not entry.expires_at or entry.expires_at > latest:
-                    entry.expires_at = latest
-                break
 
     def expire_some(self, now: int) -> bool:
         """Drop what has expired as far as the budget goes; True if nothing expired is left."""

@@ -7,6 +7,7 @@ class Settings:
     __slots__ = (
         "ack_timeout_ms",
         "channel_max",
+        "deliver_synced",
         "drop_to_unknown_exchange",
         "epoch_expiration",
         "frame_max",
@@ -23,6 +24,8 @@ class Settings:
         self.heartbeat_s = 60
         self.message_size_max = 128 << 20
         self.refuse_prefetch_size = False
+        # Whether a stored message waits for the disk before a consumer gets it.
+        self.deliver_synced = False
         # How long a delivery may stay unacknowledged; 0 is for ever.
         self.ack_timeout_ms = 1_800_000
         # The seeds' rules: what is published to an exchange that is not there goes nowhere, and expiration is a Unix time.

@@ -26,6 +26,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     data_dir: str = "leveret-data"
     storage: Literal["disk", "memory"] = "disk"
     sync: Literal["always", "os"] = "always"
+    deliver: Literal["at-once", "synced"] = "at-once"
     segment_size: Annotated[int, msgspec.Meta(ge=1 << 16, le=1 << 30)] = 64 << 20
     memory_watermark: Annotated[float, msgspec.Meta(ge=0, le=1 << 50)] = 0.6
     disk_free_limit: Annotated[int, msgspec.Meta(ge=0, le=1 << 50)] = 50_000_000
@@ -47,6 +48,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         settings.heartbeat_s = self.heartbeat
         settings.message_size_max = self.max_message_size
         settings.refuse_prefetch_size = self.prefetch_size == "refuse"
+        settings.deliver_synced = self.deliver == "synced"
         settings.ack_timeout_ms = self.consumer_timeout
         settings.drop_to_unknown_exchange = self.unknown_exchange == "drop"
         settings.epoch_expiration = self.expiration == "epoch"

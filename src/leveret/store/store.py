@@ -16,6 +16,7 @@ from leveret.broker.storage import Storage
 from leveret.store.cleaner import Clean, oldest_to_clean
 from leveret.store.committer import Committer, Work
 from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
+from leveret.store.holding import Hold
 from leveret.store.journal import Batch, Journal, Ledger
 from leveret.store.layout import HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.paging import Filling, Reading, page_out, strip
@@ -53,6 +54,8 @@ class Store(Storage):
         "_writing",
         "_writing_size",
         "failed",
+        "holding",
+        "holds",
         "journal",
         "known_ids",
         "open_groups",
@@ -68,6 +71,9 @@ class Store(Storage):
         self.spill = spill
         self.synced = journal.synced
         self.failed: BaseException | None = None
+        # Whether messages wait for the disk before they are delivered, and those of which queues do.
+        self.holds = False
+        self.holding: list[Hold] = []
         # The ids of queues that recovery is about to make again.
         self.known_ids: dict[tuple[str, str, str], int] = {}
         self.queues: dict[int, Queue] = {}
@@ -126,6 +132,8 @@ class Store(Storage):
             self._changes.append(set_fact(LAST_QUEUE_ID, str(queue_id)))
         self._ids[key] = queue_id
         queue.ledger = Ledger(self.journal, queue_id)
+        if self.holds:
+            queue.hold_back(Hold(self, queue))
         self.queues[queue_id] = queue
 
     def abandon(self, queue: Queue, vhost: str, kind: str) -> None:
@@ -228,9 +236,16 @@ class Store(Storage):
             return
         self.journal.committed(batch)
         self.synced = batch.number
+        self._release_held()
         self._remove_cleaned()
         self._clean(self.journal)
         self._on_synced()
+
+    def _release_held(self) -> None:
+        if self.holding:
+            self.work.begin()
+            waiting, self.holding = self.holding, []
+            self.holding += [hold for hold in waiting if not hold.release(self.synced)]
 
     def _fail(self, error: BaseException) -> None:
         # What was waiting fails with it.

@@ -1,0 +1,41 @@
+"""Holding back: with `deliver = "synced"` no consumer gets a stored message before it is on disk.
+
+A queue with a Hold keeps its order: what stands behind a message that is held waits with it.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from leveret.broker.queue import Queue
+
+if TYPE_CHECKING:
+    from leveret.store.store import Store
+
+
+class Hold:
+    """Which messages of one queue are not on disk yet: a batch and the first seq in it, the oldest first."""
+
+    __slots__ = ("_marks", "_queue", "_store")
+
+    def __init__(self, store: "Store", queue: Queue) -> None:
+        self._store = store
+        self._queue = queue
+        self._marks: deque[tuple[int, int]] = deque()
+
+    def note(self, seq: int) -> None:
+        """This message is in the batch that gathers now."""
+        batch = self._store.journal.batch
+        if not self._marks:
+            self._store.holding.append(self)
+        if not self._marks or self._marks[-1][0] != batch:
+            self._marks.append((batch, seq))
+
+    def blocks(self, seq: int) -> bool:
+        return bool(self._marks) and seq >= self._marks[0][1]
+
+    def release(self, synced: int) -> bool:
+        """Let go what is on disk; True if nothing is held any more."""
+        while self._marks and self._marks[0][0] <= synced:
+            self._marks.popleft()
+        self._queue.dispatch()
+        return not self._marks
