@@ -60,6 +60,11 @@ class DefinitionsFile:
         row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
+    def faults(self) -> list[str]:
+        """What SQLite finds wrong with the file."""
+        found = [str(text) for (text,) in self._db.execute("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else found
+
     def rows(self) -> list[Row]:
         """Everything defined."""
         found = self._db.execute("SELECT kind, vhost, name, value FROM definition")

@@ -270,14 +270,19 @@ class Recovery:
 
     def restore(self, store: Store, clean: bool) -> None:
         """Put what is live into its queues."""
-        found = {queue_id: Found() for queue_id in store.queues}
+        found = self.find(store.queues)
+        for queue_id, queue in store.queues.items():
+            self._fill(store, queue, found.pop(queue_id), clean)
+
+    def find(self, queue_ids: Iterable[int]) -> dict[int, Found]:
+        """What is live in these queues; in all others nothing is."""
+        found = {queue_id: Found() for queue_id in queue_ids}
         last = max(self._journal.segments)
         for number, segment in sorted(self._journal.segments.items()):
             if number != last:
                 for batch in self._whole_batches(segment):
                     self._place(segment, batch, found)
-        for queue_id, queue in store.queues.items():
-            self._fill(store, queue, found.pop(queue_id), clean)
+        return found
 
     def _whole_batches(self, segment: Segment) -> Iterator[Batch]:
         # Damage was reported by the first reading.
