@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -81,7 +80,7 @@ def test_check_after_a_kill_changes_nothing(tmp_path: Path) -> None:
     broker = Process(tmp_path).__enter__()
     with broker.login() as client:
         fill(client, "q", [b"x"] * 3)
-    kill(broker)
+    broker.kill()
     assert (tmp_path / "data" / "definitions.sqlite-wal").stat().st_size
     before = everything(tmp_path / "data")
     done = store("check", tmp_path / "data")
@@ -259,7 +258,7 @@ def test_backup_after_a_kill(tmp_path: Path) -> None:
     broker = Process(tmp_path).__enter__()
     with broker.login() as client:
         fill(client, "q", [b"one", b"two"])
-    kill(broker)
+    broker.kill()
     (tmp_path / "copy").mkdir()
     assert store("backup", tmp_path / "data", tmp_path / "copy" / "data").returncode == 0
     with Process(tmp_path / "copy") as copy, copy.login() as client:
@@ -281,7 +280,7 @@ def test_backup_of_a_running_broker(tmp_path: Path) -> None:
             if number < 2:
                 check_copy(tmp_path / f"copy-{number}", promised)
     finally:
-        kill(broker)
+        broker.kill()
         load.join()
     assert "Traceback" not in broker.log
     segments = [path.name for path in (tmp_path / "data").iterdir() if path.name.startswith("journal-")]
@@ -327,10 +326,3 @@ def test_help_names_every_command() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for name in ("backup", "check", "stat"):
         assert f"  {name} " in done.stdout
-
-
-def kill(broker: Process) -> None:
-    broker.popen.send_signal(signal.SIGKILL)
-    broker.popen.wait()
-    assert broker.popen.stdout is not None
-    broker.popen.stdout.close()

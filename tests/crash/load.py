@@ -9,15 +9,17 @@ from collections.abc import Callable
 from random import Random
 
 from tests.properties.dialogue import method, publish
-from tests.server.support import Client
+from tests.server.support import Client, eventually
 
 from leveret.wire import spec
 from leveret.wire.properties import Properties
+from leveret.wire.values import Table
 
 PERSISTENT = Properties(delivery_mode=2)
 BURST_MAX = 20
 BODY_MAX = 3000
-MOVED_MAX = 1000
+# Queues that nobody consumes are purged when they have more.
+KEPT_MAX = 1000
 # More than a pass of the broker does at once, so that the transaction is written in pieces.
 LARGE_COMMIT = 1100
 
@@ -29,8 +31,10 @@ class Books:
     `gone` are known to be on disk as such. What is in none, and was not published since, must not be there.
     """
 
-    def __init__(self, queue: str) -> None:
+    def __init__(self, queue: str, origin: str = "") -> None:
         self.queue = queue
+        # What its messages say they were published to.
+        self._origin = origin or queue
         self.next_number = 0
         self.published: set[int] = set()
         self.confirmed: set[int] = set()
@@ -38,13 +42,13 @@ class Books:
         self.gone: set[int] = set()
 
     def body(self, number: int) -> bytes:
-        random = Random(f"{self.queue} {number}")
-        return f"{self.queue} {number} ".encode() + random.randbytes(random.randrange(BODY_MAX))
+        random = Random(f"{self._origin} {number}")
+        return f"{self._origin} {number} ".encode() + random.randbytes(random.randrange(BODY_MAX))
 
     def number_of(self, body: bytes) -> int:
         """The number of a body that is exactly as it was published."""
         queue, number = body.split(b" ", 2)[:2]
-        assert queue.decode() == self.queue, f"{queue!r} was not published to {self.queue}"
+        assert queue.decode() == self._origin, f"{queue!r} was not published to {self.queue}"
         assert body == self.body(int(number)), f"number {number!r} of {self.queue} was changed"
         return int(number)
 
@@ -110,10 +114,15 @@ def publisher(peer: Peer, books: Books, random: Random) -> None:
     while True:
         numbers = books.take(random.randint(1, BURST_MAX))
         peer.publish(books, numbers)
-        while numbers:
-            count = settled_count(peer.expect(spec.BasicAck), peer)
+        note_confirms(peer, (books,), numbers)
+
+
+def note_confirms(peer: Peer, targets: tuple[Books, ...], numbers: list[int]) -> None:
+    while numbers:
+        count = settled_count(peer.expect(spec.BasicAck), peer)
+        for books in targets:
             books.confirmed.update(numbers[:count])
-            del numbers[:count]
+        del numbers[:count]
 
 
 def settled_count(ack: spec.BasicAck, peer: Peer) -> int:
@@ -124,11 +133,15 @@ def settled_count(ack: spec.BasicAck, peer: Peer) -> int:
 
 
 class Worker:
-    """Acknowledges what it consumes; each confirmed receipt shows that the acknowledgements before it are on disk."""
+    """Acknowledges what it consumes; each confirmed receipt shows that the acknowledgements before it are on disk.
 
-    def __init__(self, peer: Peer, source: Books, receipts: Books, random: Random) -> None:
+    A few messages it gives back or, if they are `mortal`, rejects.
+    """
+
+    def __init__(self, peer: Peer, source: Books, receipts: Books, mortal: bool, random: Random) -> None:
         self._peer = peer
         self._source = source
+        self._mortal = mortal
         self._receipts = receipts
         self._random = random
         # Delivery tags and numbers of what is not acknowledged.
@@ -138,12 +151,13 @@ class Worker:
         self._peer.call(spec.BasicQos(prefetch_count=30), spec.BasicQosOk)
         self._peer.call(spec.BasicConsume(self._source.queue, "worker"), spec.BasicConsumeOk)
         while True:
-            # Some are acknowledged at once, some together; a few go back first.
+            # Some are acknowledged at once, some together.
             while len(self._behind) < self._random.choice((1, 5, 20)):
                 self._read()
-            if self._random.random() < 0.05:
+            way = self._random.random()
+            if way < 0.1:
                 tag, _ = self._behind.pop()
-                self._peer.send(method(1, spec.BasicNack(tag, requeue=True)))
+                self._peer.send(method(1, spec.BasicNack(tag, requeue=way < 0.05 or not self._mortal)))
                 continue
             self._source.acked.update(number for _, number in self._behind)
             self._peer.send(method(1, spec.BasicAck(self._behind[-1][0], multiple=True)))
@@ -169,7 +183,76 @@ class Worker:
 
 
 def worker(peer: Peer, source: Books, receipts: Books, random: Random) -> None:
-    Worker(peer, source, receipts, random).run()
+    Worker(peer, source, receipts, False, random).run()
+
+
+class Fan:
+    """One message for two queues; only the left one is consumed."""
+
+    EXCHANGE = "fan"
+
+    def __init__(self) -> None:
+        self.left = Books("fan-left", "fan")
+        self.right = Books("fan-right", "fan")
+
+    def declare(self, peer: Peer) -> None:
+        peer.call(spec.ExchangeDeclare(self.EXCHANGE, "fanout", durable=True), spec.ExchangeDeclareOk)
+        for books in (self.left, self.right):
+            peer.call(spec.QueueBind(books.queue, self.EXCHANGE), spec.QueueBindOk)
+        empty(peer, self.right)
+
+    def publish(self, peer: Peer, random: Random) -> None:
+        while True:
+            numbers = self.left.take(random.randint(1, BURST_MAX))
+            self.right.published.update(numbers)
+            peer.publish(self.left, numbers, self.EXCHANGE)
+            note_confirms(peer, (self.left, self.right), numbers)
+
+
+class Mortal:
+    """A queue whose messages die into another one, its grave: rejected, or of age."""
+
+    def __init__(self, queue: str, arguments: Table) -> None:
+        self.books = Books(queue)
+        self.grave = Books(f"{queue}-grave", queue)
+        self.arguments: Table = {
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": self.grave.queue,
+            **arguments,
+        }
+        # What the grave had at the last check; all of it, until clients are set to work again.
+        self._buried: set[int] = set()
+
+    def declare(self, peer: Peer) -> None:
+        peer.declare(self.books.queue, durable=True, arguments=self.arguments)
+        peer.declare(self.grave.queue, durable=True)
+        if peer.declare(self.grave.queue, passive=True) > KEPT_MAX:
+            self.books.acked |= self._buried
+            peer.call(spec.QueuePurge(self.grave.queue), spec.QueuePurgeOk)
+            self.books.gone |= self._buried
+
+    def check(self, peer: Peer) -> None:
+        """Every message is in one of both."""
+        if "x-message-ttl" in self.arguments:
+            # What is left of it goes on after a restart.
+            eventually(lambda: peer.declare(self.books.queue, passive=True) == 0)
+        alive = contents(peer, self.books)
+        assert alive == sorted(alive), f"{self.books.queue}: out of order: {alive}"
+        # What dies after the start is new in its grave.
+        dead = contents(peer, self.grave, redelivered=False)
+        self._buried = set(dead)
+        self.books.check(sorted(alive + dead))
+
+    def reject(self, peer: Peer, receipts: Books, random: Random) -> None:
+        Worker(peer, self.books, receipts, True, random).run()
+
+
+def empty(peer: Peer, books: Books) -> None:
+    """Purge a queue that nobody works on, when it has become long."""
+    if len(books.confirmed) > KEPT_MAX:
+        books.acked = set(books.confirmed)
+        peer.call(spec.QueuePurge(books.queue), spec.QueuePurgeOk)
+        books.gone = books.acked
 
 
 class Transfers:
@@ -208,12 +291,8 @@ class Transfers:
             target.confirmed.update(numbers)
 
     def empty(self, peer: Peer) -> None:
-        """Purge what was moved, when it has become much."""
         for books in self.targets:
-            if len(books.confirmed) > MOVED_MAX:
-                books.acked = set(books.confirmed)
-                peer.call(spec.QueuePurge(books.queue), spec.QueuePurgeOk)
-                books.gone = books.acked
+            empty(peer, books)
 
     def check(self, found: dict[str, list[int]]) -> None:
         """Every message is in one place or in both others."""
@@ -242,10 +321,7 @@ class Definitions:
             books = self.there[name] = Books(name)
             numbers = books.take(random.randint(1, 5))
             peer.publish(books, numbers, self.EXCHANGE, name)
-            while numbers:
-                count = settled_count(peer.expect(spec.BasicAck), peer)
-                books.confirmed.update(numbers[:count])
-                del numbers[:count]
+            note_confirms(peer, (books,), numbers)
             if len(self.there) > 5:
                 self._delete(peer, random.choice(list(self.there)))
 
@@ -270,15 +346,15 @@ class Definitions:
         self.gone = set()
 
 
-def contents(peer: Peer, books: Books) -> list[int]:
-    """The numbers in a queue, left there; all count as redelivered after a cut."""
+def contents(peer: Peer, books: Books, redelivered: bool = True) -> list[int]:
+    """The numbers in a queue, left there; all count as redelivered after an unclean end."""
     count = peer.declare(books.queue, passive=True)
     peer.call(spec.BasicConsume(books.queue, books.queue), spec.BasicConsumeOk)
     numbers = []
     for _ in range(count):
         found, body = peer.message()
         assert isinstance(found, spec.BasicDeliver), found
-        assert found.redelivered, f"{books.queue}: not marked as redelivered"
+        assert found.redelivered or not redelivered, f"{books.queue}: not marked as redelivered"
         numbers.append(books.number_of(body))
     peer.call(spec.BasicCancel(books.queue), spec.BasicCancelOk)
     return numbers
@@ -289,33 +365,46 @@ class Load:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
-        self.queues = [Books(f"queue-{number}") for number in range(3)]
+        self._plain = Books("plain")
+        self._fan = Fan()
+        self._rejected = Mortal("rejected", {})
+        self._brief = Mortal("brief", {"x-message-ttl": 300})
         self._receipts = [Books(f"receipts-{number}") for number in range(3)]
         self._transfers = Transfers()
         self._definitions = Definitions()
-        self._declared: set[str] = set()
+        self._declared = False
         self._faults: list[BaseException] = []
         self._threads: list[threading.Thread] = []
 
     @property
     def all_books(self) -> list[Books]:
-        return [*self.queues, *self._receipts, self._transfers.source, *self._transfers.targets]
+        """Those of which everything is in one queue."""
+        fan = self._fan
+        return [self._plain, fan.left, fan.right, *self._receipts, self._transfers.source, *self._transfers.targets]
 
     @property
     def figures(self) -> tuple[int, int]:
         """How many messages were published, and how many are promised to be there."""
-        return sum(books.next_number for books in self.all_books), sum(len(books.confirmed) for books in self.all_books)
+        books = [*self.all_books, self._rejected.books, self._brief.books]
+        return sum(one.next_number for one in books), sum(len(one.confirmed) for one in books)
 
     def start(self, port: int) -> None:
         """Set all clients to work; they end when the broker does."""
         with Peer(port).login() as peer:
             for books in self.all_books:
                 peer.declare(books.queue, durable=True)
-                self._declared.add(books.queue)
+            self._fan.declare(peer)
+            self._rejected.declare(peer)
+            self._brief.declare(peer)
             self._transfers.empty(peer)
-        for queue, receipts in zip(self.queues, self._receipts, strict=True):
-            self._run(port, publisher, queue)
-            self._run(port, worker, queue, receipts)
+        self._declared = True
+        self._run(port, publisher, self._plain)
+        self._run(port, worker, self._plain, self._receipts[0])
+        self._run(port, self._fan.publish)
+        self._run(port, worker, self._fan.left, self._receipts[1])
+        self._run(port, publisher, self._rejected.books)
+        self._run(port, self._rejected.reject, self._receipts[2])
+        self._run(port, publisher, self._brief.books)
         self._run(port, self._transfers.run, confirms=False)
         self._run(port, self._definitions.run)
 
@@ -349,15 +438,15 @@ class Load:
             raise faults[0]
 
     def check(self, port: int) -> None:
-        """Compare what a broker has after a cut with what was promised before."""
-        found = {}
+        """Compare what a broker has after it was ended with what was promised before."""
+        if not self._declared:
+            return
         with Peer(port).login() as peer:
-            for books in self.all_books:
-                if books.queue in self._declared:
-                    found[books.queue] = contents(peer, books)
-        if found:
-            self._transfers.check(found)
+            found = {books.queue: contents(peer, books) for books in self.all_books}
+        self._transfers.check(found)
         for books in self.all_books:
-            if books.queue in self._declared:
-                books.check(found[books.queue])
+            books.check(found[books.queue])
+        with Peer(port).login() as peer:
+            self._brief.check(peer)
+            self._rejected.check(peer)
         self._definitions.check(lambda: Peer(port).login().confirming())

@@ -1,7 +1,6 @@
 """A power cut under a real broker: its data folder is on a disk that forgets what was not synced."""
 
 import os
-import signal
 from pathlib import Path
 from random import Random
 
@@ -47,13 +46,6 @@ class Machine:
         return Process(self._folder, "--data-dir", str(self.data), environment=self._environment)
 
 
-def kill(broker: Process) -> None:
-    broker.popen.send_signal(signal.SIGKILL)
-    broker.popen.wait()
-    assert broker.popen.stdout is not None
-    broker.popen.stdout.close()
-
-
 def cuts(count: int, machine: Machine, load: Load, random: Random) -> None:
     for _ in range(count):
         one_cut(machine, load, random)
@@ -74,7 +66,7 @@ def one_cut(machine: Machine, load: Load, random: Random) -> None:
             disk.cut_after(random.randint(1, 1200), random.randrange(1 << 30), random.choice(SHARES))
             disk.wait_for_cut(LOAD_S)
         finally:
-            kill(broker)
+            broker.kill()
             load.join()
 
 
@@ -95,7 +87,7 @@ def cut_while_it_starts(machine: Machine, random: Random) -> bool:
         try:
             disk.wait_for_cut(START_S)
         finally:
-            kill(broker)
+            broker.kill()
     return True
 
 
@@ -130,7 +122,7 @@ def test_confirmed_message_on_a_new_disk(tmp_path: Path) -> None:
                 disk.cut_after(0, 0, 0.0)
                 disk.wait_for_cut(0)
         finally:
-            kill(broker)
+            broker.kill()
     with machine.mount(), machine.broker() as broker, Peer(broker.port).login() as peer:
         assert contents(peer, books) == [0]
 
