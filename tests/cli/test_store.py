@@ -14,6 +14,7 @@ from tests.crash.load import Books, Load, Peer, contents
 from tests.properties.dialogue import method, publish
 from tests.server.support import Client, Process
 
+from leveret.store.segment import HEADER_SIZE
 from leveret.wire import spec
 from leveret.wire.properties import Properties
 
@@ -60,7 +61,9 @@ def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def journal(folder: Path) -> Path:
-    return next(path for path in sorted(folder.iterdir()) if path.name.startswith("journal-") and path.stat().st_size > 8)
+    return next(
+        path for path in sorted(folder.iterdir()) if path.name.startswith("journal-") and path.stat().st_size > HEADER_SIZE
+    )
 
 
 # check
@@ -111,7 +114,7 @@ def test_check_knows_a_torn_end_from_a_lost_one(data: Path) -> None:
     """SPEC §8.1: an unfinished last write was promised to nobody; the same in front of another segment was."""
     file = journal(data)
     with file.open("ab") as torn:
-        torn.write(b"LVB1 and no more")
+        torn.write(b"LVB2 and no more")
     done = store("check", data)
     assert done.returncode == 1
     assert "16 octets are damaged; what they said is lost" in done.stdout, "it was stopped in order"
@@ -139,11 +142,13 @@ def test_check_misses_a_segment(tmp_path: Path) -> None:
     files[1].unlink()
     done = store("check", tmp_path / "data")
     assert done.returncode == 1
-    assert re.search(rf"{files[2].name} at 8: what was before is not there; batches \d+ to \d+ are lost", done.stdout)
-    files[0].write_bytes(b"something else entirely")
+    assert re.search(
+        rf"{files[2].name} at {HEADER_SIZE}: what was before is not there; batches \d+ to \d+ are lost", done.stdout
+    )
+    files[0].write_bytes(bytes(HEADER_SIZE) + b"something else")
     done = store("check", tmp_path / "data")
     assert done.returncode == 1
-    assert f"{files[0].name} at 8: 15 octets are damaged; what they said is lost" in done.stdout
+    assert f"{files[0].name} at {HEADER_SIZE}: 14 octets are damaged; what they said is lost" in done.stdout
 
 
 def test_check_of_definitions(data: Path) -> None:
@@ -199,7 +204,7 @@ def test_stat(data: Path) -> None:
     done = store("stat", "--json", data)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
-    assert (found["format"], found["clean"], found["messages"], found["bytes"]) == (1, True, 20, 2000)
+    assert (found["format"], found["clean"], found["messages"], found["bytes"]) == (2, True, 20, 2000)
     assert found["queues"] == [
         {"vhost": "/", "name": "orders", "hidden": False, "messages": 20, "bytes": 2000},
         {"vhost": "/", "name": "other", "hidden": False, "messages": 0, "bytes": 0},
@@ -209,7 +214,7 @@ def test_stat(data: Path) -> None:
     (segment,) = [one for one in found["segments"] if one["places"]]
     assert (segment["name"], segment["places"], segment["live_places"]) == (journal(data).name, 30, 20)
     done = store("stat", data)
-    assert done.stdout.startswith("format 1, stopped in order\ndefinitions: ")
+    assert done.stdout.startswith("format 2, stopped in order\ndefinitions: ")
     assert re.search(r"^/ +orders +20 +2000$", done.stdout, re.MULTILINE)
     assert re.search(rf"^{segment['name']} +{segment['bytes']} +66 %$", done.stdout, re.MULTILINE)
     assert everything(data) == before

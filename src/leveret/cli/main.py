@@ -18,7 +18,7 @@ from leveret.cli.store import store
 from leveret.server.config import BadSetting, Config, file_of, load
 from leveret.server.definitions import BadDefinition
 from leveret.server.node import Node
-from leveret.store.definitions import NewerFormat
+from leveret.store.definitions import UnknownFormat
 from leveret.store.opening import InUse, Unusable
 
 
@@ -58,7 +58,7 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
     raise_file_limit()
     try:
         event_loop()(serve(settings))
-    except (InUse, NewerFormat, Unusable) as error:
+    except (InUse, UnknownFormat, Unusable) as error:
         fail(str(error), 1)
     except BadDefinition as error:
         fail(f"bad setting {error.place} in {file_of(config, os.environ)}: {error.rule}", 2)

@@ -31,7 +31,7 @@ def check(folder: Path) -> None:
 
     Ends with 0 if it is whole, 1 if something is damaged, 2 if it is no data folder or in use.
     """
-    from leveret.store.definitions import FILE_NAME, NewerFormat  # noqa: PLC0415
+    from leveret.store.definitions import FILE_NAME, UnknownFormat  # noqa: PLC0415
     from leveret.store.inspection import Fault, Inspection, NotData, Unreadable, kept_out  # noqa: PLC0415
     from leveret.store.opening import InUse  # noqa: PLC0415
 
@@ -45,7 +45,7 @@ def check(folder: Path) -> None:
                 found.faults.append(Fault(FILE_NAME, None, str(error)))
             found.check_journal()
             counts = found.statistics()
-    except (NotData, InUse, NewerFormat) as error:
+    except (NotData, InUse, UnknownFormat) as error:
         refuse(str(error))
     report(found, counts)
 
@@ -65,7 +65,7 @@ def report(found: "Inspection", counts: dict[str, Any]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stat(folder: Path, as_json: bool) -> None:
     """Show queues, segments and definitions in the data folder of a stopped broker."""
-    from leveret.store.definitions import FILE_NAME, NewerFormat  # noqa: PLC0415
+    from leveret.store.definitions import FILE_NAME, UnknownFormat  # noqa: PLC0415
     from leveret.store.inspection import Inspection, NotData, Unreadable, kept_out  # noqa: PLC0415
     from leveret.store.opening import InUse  # noqa: PLC0415
 
@@ -74,7 +74,7 @@ def stat(folder: Path, as_json: bool) -> None:
             found = Inspection(folder)
             found.read_definitions()
             counts = found.statistics()
-    except (NotData, InUse, NewerFormat) as error:
+    except (NotData, InUse, UnknownFormat) as error:
         refuse(str(error))
     except Unreadable as error:
         click.echo(f"leveret: {folder / FILE_NAME}: {error}", err=True)

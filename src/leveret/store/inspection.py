@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from leveret.errors import AMQPError
-from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, NewerFormat, Row, unpacked
+from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownFormat, unpacked
 from leveret.store.disk import Disk, File
 from leveret.store.journal import PREFIX, Journal
 from leveret.store.opening import InUse
 from leveret.store.rebuild import KINDS
 from leveret.store.records import COMMIT, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT, read_head, read_message
 from leveret.store.recovery import Recovery
-from leveret.store.segment import FILE_MAGIC, Batch, next_batch_offset, read_batch
+from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, open_segment, read_batch, read_salt
 
 
 class NotData(Exception):
@@ -152,7 +152,7 @@ class Inspection:
     # Definitions
 
     def read_definitions(self) -> None:
-        """Read the definitions; Unreadable, or NewerFormat, if they cannot be."""
+        """Read the definitions; Unreadable, or UnknownFormat, if they cannot be."""
         with tempfile.TemporaryDirectory(prefix="leveret-") as name:
             copy = Path(name)
             copy_definitions(self.folder, copy)
@@ -160,8 +160,8 @@ class Inspection:
                 raise Unreadable("missing; without it no message has a queue")
             try:
                 self._read_definitions(copy)
-            except NewerFormat as error:
-                raise NewerFormat(str(error).replace(str(copy), str(self.folder))) from None
+            except UnknownFormat as error:
+                raise UnknownFormat(str(error).replace(str(copy), str(self.folder))) from None
             except (sqlite3.Error, ValueError, KeyError, TypeError) as error:
                 raise Unreadable(f"cannot be read: {error}; without it no message has a queue") from None
 
@@ -202,30 +202,30 @@ class Inspection:
     def check_journal(self) -> None:
         """Read every batch and record of every segment."""
         for name in segment_names(self.folder):
-            file = Looking(self.folder).open(name)
+            segment = open_segment(Looking(self.folder), name, 0)
             try:
-                self._check_segment(name, file)
+                self._check_segment(segment)
             finally:
-                file.close()
+                segment.file.close()
         for hole in self._holes:
             self._judge(hole)
 
-    def _check_segment(self, name: str, file: File) -> None:
-        size = file.size()
+    def _check_segment(self, segment: Segment) -> None:
+        name, size = segment.name, segment.size
         before = self.batch_count
-        offset: int | None = len(FILE_MAGIC)
+        offset: int | None = HEADER_SIZE
         while offset is not None and offset < size:
-            batch = read_batch(file, offset)
+            batch = read_batch(segment, offset)
             if batch is None:
-                following = next_batch_offset(file, offset, size)
+                following = next_batch_offset(segment, offset)
                 self._holes.append(Hole(name, offset, following or size, self._last_batch, following is not None))
                 offset = following
                 continue
             self._number(name, offset, batch)
             self._check_records(name, batch.offset, batch.payload)
             offset = batch.offset + len(batch.payload)
-        if self.batch_count > before and file.read(0, len(FILE_MAGIC)) != FILE_MAGIC:
-            self._note(name, 0, f"the {len(FILE_MAGIC)} octets that begin a segment are damaged")
+        if self.batch_count > before and read_salt(segment.file) is None:
+            self._note(name, 0, f"the {HEADER_SIZE} octets that begin a segment are damaged; nothing is lost by that")
 
     def _number(self, name: str, offset: int, batch: Batch) -> None:
         """Compare a batch's number with the one before."""
