@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
-TEST_TOOLS := aio-pika amqpstorm celery coverage dramatiq hypothesis kombu mypy pika pytest pytest-timeout ruff
+TEST_TOOLS := aio-pika amqpstorm celery coverage dramatiq hypothesis kombu mfusepy mypy pika pytest pytest-timeout ruff
 PLAIN_SUITES := tests/wire tests/broker tests/protocol tests/store
 
 .PHONY: run test build check bench fuzz model soak coverage clean
@@ -36,7 +36,7 @@ model: $(VENV)/.installed $(VENV)/.tools
 
 soak: $(VENV)/.installed $(VENV)/.tools
 	SOAK_SEEDS=300 $(BIN)/python -m pytest -q tests/store/test_power_cut.py
-	SOAK_KILLS=200 $(BIN)/python -m pytest -q tests/crash
+	SOAK_KILLS=200 SOAK_CUTS=300 $(BIN)/python -m pytest -q tests/crash
 
 coverage: $(VENV)/.installed $(VENV)/.tools
 	LEVERET_PURE=1 $(BIN)/python -m coverage run --source $$($(BIN)/python -c 'import leveret; print(leveret.__path__[0])') -m pytest -q $(PLAIN_SUITES)

@@ -1,5 +1,6 @@
 """A broker that is stopped and started again: the same queues, messages and flags."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def test_clean_end_keeps_flags_exact(tmp_path: Path, connected: bool) -> None:
         assert client.call(spec.QueueDeclare("transient", durable=True), spec.QueueDeclareOk).message_count == 0
     with Process(tmp_path) as broker, broker.login() as client:
         assert got(client, "q") == []
+
+
+def test_end_while_definitions_are_written(tmp_path: Path) -> None:
+    """SPEC §8.1: told to stop while declarations wait for the disk, the broker ends."""
+    with Process(tmp_path) as broker:
+        clients = [broker.login() for _ in range(5)]
+        for number, client in enumerate(clients):
+            client.send(*[method(1, spec.QueueDeclare(f"q-{number}-{at}", durable=True)) for at in range(1000)])
+        clients[0].expect(spec.QueueDeclareOk)
+        broker.popen.send_signal(signal.SIGTERM)
+        assert broker.popen.wait(10) == 0
+        for client in clients:
+            client.socket.close()
 
 
 def test_users_are_as_they_were_left(tmp_path: Path) -> None:

@@ -54,13 +54,17 @@ class Process:
                 self.popen.send_signal(signal.SIGTERM)
                 self.popen.wait(PATIENCE)
         finally:
-            self.popen.kill()
-            self.popen.wait()
-            assert self.popen.stdout is not None
-            self.popen.stdout.close()
+            self.kill()
         if kind is None:
             assert self.popen.returncode == 0
             assert "Traceback" not in self.log
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self.popen.kill()
+        self.popen.wait()
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
 
     @property
     def log(self) -> str:

@@ -10,7 +10,7 @@ from leveret.store.definitions import (
     FILE_NAME,
     FORMAT,
     DefinitionsFile,
-    NewerFormat,
+    UnknownFormat,
     packed,
     put,
     remove,
@@ -113,16 +113,17 @@ def test_facts_are_kept(file: DefinitionsFile, tmp_path: Path) -> None:
     file.close()
 
 
-def test_newer_format_is_refused_and_left_as_it_is(file: DefinitionsFile, tmp_path: Path) -> None:
-    """SPEC §8.9: a newer format is refused with a clear message, and nothing is written."""
-    file.change([set_fact("format", str(FORMAT + 1))])
+@pytest.mark.parametrize("number", [FORMAT + 1, 1])
+def test_newer_format_is_refused_and_left_as_it_is(file: DefinitionsFile, tmp_path: Path, number: int) -> None:
+    """SPEC §8.9: a newer format is refused with a clear message, and nothing is written. 1 was never released."""
+    file.change([set_fact("format", str(number))])
     file.close()
     with sqlite3.connect(tmp_path / FILE_NAME) as db:
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("DROP TABLE definition")
     db.close()
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(NewerFormat, match=rf"has format {FORMAT + 1}; this version knows {FORMAT}"):
+    with pytest.raises(UnknownFormat, match=rf"has format {number}; this version knows {FORMAT}"):
         DefinitionsFile(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.store.simulated_disk import PowerCut, SimulatedDisk
 
+from leveret.store import disk as seam
 from leveret.store.disk import Disk
 
 
@@ -70,6 +71,15 @@ def test_folder_is_made_and_locked_for_one(tmp_path: Path) -> None:
     assert second.lock()
     second.unlock()
     assert Disk(tmp_path / "not there").names() == []
+
+
+def test_every_folder_that_is_made_is_synced_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPEC §8.1: a data folder of which only the last name was synced is not there after a power cut."""
+    synced: list[Path] = []
+    monkeypatch.setattr(seam, "sync_folder", synced.append)
+    for _ in range(2):
+        seam.make_folder(tmp_path / "a" / "b")
+    assert synced == [tmp_path, tmp_path / "a"]
 
 
 def test_files_are_for_their_owner_only(tmp_path: Path) -> None:

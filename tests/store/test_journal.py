@@ -7,7 +7,7 @@ from tests.store.support import Rig, Taker, letter
 from leveret.store.journal import Journal, merged
 from leveret.store.layout import COMMIT, MESSAGE, PURGE, REQUEUE, SETTLE
 from leveret.store.records import read_head, read_numbers, read_place
-from leveret.store.segment import BATCH_HEAD_SIZE, FILE_MAGIC
+from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE
 
 KINDS = {MESSAGE: "message", SETTLE: "settle", PURGE: "purge", REQUEUE: "requeue", COMMIT: "commit"}
 
@@ -192,7 +192,7 @@ def test_position_is_the_batch_to_wait_for() -> None:
     journal.committed(batch)
     assert (journal.position(), journal.synced) == (10, 10)
     assert journal.current is not None
-    assert journal.current.written == journal.current.size == len(FILE_MAGIC) + len(batch.data)
+    assert journal.current.written == journal.current.size == HEADER_SIZE + len(batch.data)
 
 
 def test_without_consumers_acknowledging_nothing_of_it_stays_on_disk(rig: Rig) -> None:

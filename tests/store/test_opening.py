@@ -10,7 +10,7 @@ import pytest
 from tests.store.support import NOW, Rig, letter
 
 from leveret.broker.settings import Settings
-from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, NewerFormat, set_fact
+from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, UnknownFormat, set_fact
 from leveret.store.disk import File
 from leveret.store.opening import InUse, Opened, Unusable, open_folder
 
@@ -70,7 +70,7 @@ def test_newer_format_is_refused(tmp_path: Path) -> None:
     definitions = DefinitionsFile(tmp_path)
     definitions.change([set_fact("format", str(FORMAT + 1))])
     definitions.close()
-    with pytest.raises(NewerFormat):
+    with pytest.raises(UnknownFormat):
         opened(tmp_path)
     done = leveret("--data-dir", str(tmp_path))
     assert done.returncode == 1

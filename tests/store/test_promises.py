@@ -33,7 +33,7 @@ class Held:
 
 @pytest.fixture
 def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Held]:
-    """A node on a disk of which the syncs can be held: `gate` is open at first, with a durable queue q."""
+    """A node whose syncs can be held, with durable queues q and old and an exchange old; `gate` is open at first."""
     gate = threading.Event()
     gate.set()
     sync = File.sync
@@ -46,6 +46,10 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
     with InProcess(Config(port=0, data_dir=str(tmp_path / "data"), **getattr(request, "param", {}))) as node:
         with node.login() as client:
             client.declare("q", durable=True)
+            client.declare("old", durable=True)
+            client.call(spec.ExchangeDeclare("old", "fanout", durable=True), spec.ExchangeDeclareOk)
+            client.call(spec.QueueBind("q", "old"), spec.QueueBindOk)
+            client.call(spec.ExchangeBind("old", "amq.fanout"), spec.ExchangeBindOk)
         yield Held(node, gate)
         gate.set()
 
@@ -144,10 +148,14 @@ def test_commit_waits_with_what_follows_it_and_others_go_on(held: Held) -> None:
         (spec.ExchangeDeclare("x", "fanout", durable=True), spec.ExchangeDeclareOk),
         (spec.QueueBind("q", "amq.direct", "key"), spec.QueueBindOk),
         (spec.QueuePurge("q"), spec.QueuePurgeOk),
+        (spec.QueueUnbind("q", "old"), spec.QueueUnbindOk),
+        (spec.ExchangeUnbind("old", "amq.fanout"), spec.ExchangeUnbindOk),
+        (spec.ExchangeDelete("old"), spec.ExchangeDeleteOk),
+        (spec.QueueDelete("old"), spec.QueueDeleteOk),
     ],
 )
 def test_durable_definition_is_answered_after_the_sync(held: Held, request_: spec.Method, answer: type[spec.Method]) -> None:
-    """SPEC §8.2: what was declared durable and answered survives; transient declarations do not wait."""
+    """SPEC §8.2: what was declared durable, or ended, and answered survives; transient declarations do not wait."""
     with held.login() as client, held.login() as other:
         held.gate.clear()
         client.send(method(1, request_), method(1, spec.BasicGet("q")))

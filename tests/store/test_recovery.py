@@ -13,9 +13,8 @@ from leveret.broker.pages import Pages
 from leveret.store.journal import Journal
 from leveret.store.layout import OFFSET_MASK
 from leveret.store.recovery import Found, Gone
-from leveret.store.segment import BATCH_HEAD_SIZE, FILE_MAGIC
+from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE
 
-START = len(FILE_MAGIC)
 FIRST = "journal-00000001.log"
 
 
@@ -34,10 +33,10 @@ def rig_with(*batches: int) -> Rig:
 def batch_offsets(disk: SimulatedDisk, name: str = FIRST) -> list[int]:
     """Where the batches of a file begin, and its end."""
     content = disk.files[name].now
-    offsets = [START]
+    offsets = [HEADER_SIZE]
     while offsets[-1] < len(content):
         at = offsets[-1]
-        offsets.append(at + BATCH_HEAD_SIZE + int.from_bytes(content[at + 24 : at + 28], "little"))
+        offsets.append(at + BATCH_HEAD_SIZE + int.from_bytes(content[at + 32 : at + 36], "little"))
     return offsets
 
 
@@ -135,12 +134,13 @@ def test_damaged_file_is_kept_aside_when_it_has_had_its_time() -> None:
     assert again.again().opened.damage == []
 
 
-def test_damaged_magic_of_a_file_loses_nothing() -> None:
+@pytest.mark.parametrize("at", [3, 11, 17])
+def test_damaged_header_of_a_file_loses_nothing(at: int) -> None:
     """SPEC §8.1: a file whose first octets are damaged is read all the same."""
     rig = rig_with(2, 2)
-    again = found(rig, damaged(rig, 3))
+    again = found(rig, damaged(rig, at))
     assert again.bodies("q") == [b"0.0", b"0.1", b"1.0", b"1.1"]
-    assert again.opened.damage == [f"{FIRST}: 8 octets at 0 are damaged; what they said is lost"]
+    assert again.opened.damage == [f"{FIRST}: {HEADER_SIZE} octets at 0 are damaged; what they said is lost"]
 
 
 def test_file_of_which_the_first_sector_was_never_written_is_torn() -> None:
@@ -250,7 +250,7 @@ def test_damage_anywhere_loses_only_what_it_hits(seed: int, hits: int) -> None:
     later.settle_down()
     offsets = batch_offsets(later.disk)
     disk = later.disk.best()
-    places = [choice.randrange(START, offsets[-1]) for _ in range(hits)]
+    places = [choice.randrange(HEADER_SIZE, offsets[-1]) for _ in range(hits)]
     for at in set(places):
         disk.files[FIRST].now[at] ^= choice.randrange(1, 256)
     hit = {number for number in range(len(offsets) - 1) for at in places if offsets[number] <= at < offsets[number + 1]}

@@ -3,126 +3,151 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.store.simulated_disk import SimulatedDisk, SimulatedFile
+from tests.store.simulated_disk import SimulatedDisk
 
 from leveret.store.segment import (
     BATCH_HEAD_SIZE,
-    FILE_MAGIC,
+    HEADER_SIZE,
+    Batch,
     Segment,
     create_segment,
+    header,
     next_batch_offset,
+    open_segment,
     read_batch,
     seal,
 )
 
-START = len(FILE_MAGIC)
+SALT = 0x1122334455667788
+OTHER_SALT = SALT + 1
 
 
-def batch(number: int, synced: int, payload: bytes) -> bytes:
+def batch(number: int, synced: int, payload: bytes, salt: int = SALT) -> bytes:
     out = bytearray(BATCH_HEAD_SIZE) + payload
-    seal(out, number, synced)
+    seal(out, salt, number, synced)
     return bytes(out)
 
 
-def file_of(*pieces: bytes) -> SimulatedFile:
-    file = SimulatedDisk().create("f")
-    file.write(FILE_MAGIC + b"".join(pieces))
-    return file
+def segment_of(*pieces: bytes, begin: bytes = header(SALT)) -> Segment:
+    disk = SimulatedDisk()
+    disk.create("f").write(begin + b"".join(pieces))
+    return open_segment(disk, "f", 1)  # type: ignore[arg-type]
 
 
-def whole(file: SimulatedFile) -> list[tuple[int, bytes]]:
-    """Number and payload of all that is whole, as recovery walks."""
+def whole_batches(segment: Segment) -> list[Batch]:
+    """All that is whole, as recovery walks."""
     found = []
-    offset: int | None = START
-    while offset is not None and offset < file.size():
-        read = read_batch(file, offset)  # type: ignore[arg-type]
+    offset: int | None = HEADER_SIZE
+    while offset is not None and offset < segment.size:
+        read = read_batch(segment, offset)
         if read is None:
-            offset = next_batch_offset(file, offset, file.size())  # type: ignore[arg-type]
+            offset = next_batch_offset(segment, offset)
         else:
-            found.append((read.number, read.payload))
+            found.append(read)
             offset = read.offset + len(read.payload)
     return found
 
 
+def whole(segment: Segment) -> list[tuple[int, bytes]]:
+    return [(read.number, read.payload) for read in whole_batches(segment)]
+
+
 def test_batch_is_read_as_it_was_sealed() -> None:
     """SPEC §8.1: a batch says its number, what was synced before it, and its payload."""
-    first, second = batch(5, 4, b"12345678"), batch(6, 5, bytes(800))
-    file = file_of(first, second)
-    read = read_batch(file, START)  # type: ignore[arg-type]
-    assert read is not None
-    assert (read.number, read.synced, read.offset, read.payload) == (5, 4, START + BATCH_HEAD_SIZE, b"12345678")
-    read = read_batch(file, START + len(first))  # type: ignore[arg-type]
-    assert read is not None
-    assert (read.number, read.synced, len(read.payload)) == (6, 5, 800)
+    first, second = whole_batches(segment_of(batch(5, 4, b"12345678"), batch(6, 5, bytes(800))))
+    start = HEADER_SIZE + BATCH_HEAD_SIZE
+    assert (first.number, first.synced, first.offset, first.payload) == (5, 4, start, b"12345678")
+    assert (second.number, second.synced, len(second.payload)) == (6, 5, 800)
 
 
 def test_batch_cut_anywhere_is_none() -> None:
     """SPEC §8.1: a torn write is seen, wherever it ends."""
     octets = batch(1, 0, bytes(range(64)))
     for size in range(len(octets)):
-        assert read_batch(file_of(octets[:size]), START) is None  # type: ignore[arg-type]
+        assert read_batch(segment_of(octets[:size]), HEADER_SIZE) is None
 
 
 def test_batch_with_any_bit_flipped_is_none() -> None:
     """SPEC §8.1: a flipped bit is seen, wherever it is."""
     octets = batch(1, 0, b"payload!")
     for bit in range(8 * len(octets)):
-        broken = bytearray(octets)
-        broken[bit // 8] ^= 1 << bit % 8
-        assert read_batch(file_of(bytes(broken)), START) is None  # type: ignore[arg-type]
+        assert read_batch(segment_of(flipped(octets, bit)), HEADER_SIZE) is None
 
 
-@settings(max_examples=150, deadline=None)
+def flipped(octets: bytes, *bits: int) -> bytes:
+    found = bytearray(octets)
+    for bit in set(bits):
+        found[bit // 8] ^= 1 << bit % 8
+    return bytes(found)
+
+
+# A message may contain what looks like a batch: a copy of another segment's, at any offset.
+octets = st.binary(max_size=60)
+payloads = st.one_of(
+    octets, st.tuples(octets, octets, octets).map(lambda o: o[0] + batch(99, 98, o[1], OTHER_SALT) + o[2])
+).map(lambda data: data + bytes(-len(data) % 8))
+
+
+@settings(max_examples=300, deadline=None)
 @given(
-    payloads=st.lists(st.binary(max_size=60).map(lambda data: data + bytes(-len(data) % 8)), min_size=1, max_size=8),
-    flips=st.lists(st.floats(0, 1, exclude_max=True), max_size=3),
+    payloads=st.lists(payloads, min_size=1, max_size=8),
+    flips=st.lists(st.floats(0, 1, exclude_max=True), max_size=4),
     cut=st.floats(0, 1),
 )
 def test_what_is_undamaged_is_found_and_nothing_else(payloads: list[bytes], flips: list[float], cut: float) -> None:
-    """SPEC §8.1: of a file with octets broken and its end torn off, exactly the whole batches are read."""
+    """SPEC §8.1: of a file with bits flipped and its end torn off, exactly the whole batches are read."""
     pieces = [batch(number, number - 1, payload) for number, payload in enumerate(payloads, 1)]
-    octets = bytearray(b"".join(pieces))
+    octets = b"".join(pieces)
     end = len(octets) if not cut else int(cut * len(octets))
-    hit = [int(flip * len(octets)) for flip in flips]
-    for at in set(hit):
-        octets[at] ^= 0xFF
+    bits = {int(flip * 8 * len(octets)) for flip in flips}
     expected = []
     at = 0
     for number, (piece, payload) in enumerate(zip(pieces, payloads, strict=True), 1):
-        if at + len(piece) <= end and not any(at <= place < at + len(piece) for place in hit):
+        if at + len(piece) <= end and not any(at <= bit // 8 < at + len(piece) for bit in bits):
             expected.append((number, payload))
         at += len(piece)
-    assert whole(file_of(bytes(octets[:end]))) == expected
+    assert whole(segment_of(flipped(octets, *bits)[:end])) == expected
 
 
-def test_batch_within_a_payload_is_not_taken_for_one() -> None:
-    """SPEC §8.1: nothing is invented: a message may contain what looks like a batch, and its own be broken."""
-    inner = batch(99, 98, b"invented")
-    outer = bytearray(batch(1, 0, bytes(16) + inner + bytes(16)))
-    outer[-1] ^= 1
-    assert whole(file_of(bytes(outer), batch(2, 1, b"behind  "))) == [(2, b"behind  ")]
+@pytest.mark.parametrize("bit", [0, 70, 8 * BATCH_HEAD_SIZE, 8 * BATCH_HEAD_SIZE + 900])
+def test_batch_within_a_payload_is_not_taken_for_one(bit: int) -> None:
+    """SPEC §8.1: nothing is invented: a message may contain a batch of another segment, and its own be broken anywhere."""
+    outer = batch(1, 0, bytes(16) + batch(99, 98, b"invented", OTHER_SALT) + bytes(64))
+    assert whole(segment_of(flipped(outer, bit), batch(2, 1, b"behind  "))) == [(2, b"behind  ")]
+
+
+@pytest.mark.parametrize("begin", [bytes(HEADER_SIZE), flipped(header(SALT), 0), flipped(header(SALT), 100)])
+def test_salt_is_found_without_the_header(begin: bytes) -> None:
+    """SPEC §8.1: with the header damaged, and the first batch, and one in its message, the others are read all the same."""
+    outer = flipped(batch(1, 0, batch(99, 98, b"invented", OTHER_SALT)), 0)
+    pieces = [outer, batch(2, 1, bytes(16)), batch(3, 2, bytes(24))]
+    assert whole(segment_of(*pieces, begin=begin)) == [(2, bytes(16)), (3, bytes(24))]
+    assert segment_of(bytes(100), begin=begin).salt == 0
 
 
 def test_next_batch_is_found_across_long_garbage() -> None:
     """SPEC §8.1: reading goes on behind damage of any length, marks of batches in it or not."""
-    garbage = (b"LVB1" + bytes(12)) * (1 << 16) + bytes(1 << 20)
-    file = file_of(garbage, batch(3, 2, b"here    "))
-    assert next_batch_offset(file, START, file.size()) == START + len(garbage)  # type: ignore[arg-type]
-    assert next_batch_offset(file_of(garbage), START, START + len(garbage)) is None  # type: ignore[arg-type]
+    garbage = (b"LVB2" + bytes(12)) * (1 << 16) + bytes(1 << 20)
+    segment = segment_of(garbage, batch(3, 2, b"here    "))
+    assert next_batch_offset(segment, HEADER_SIZE) == HEADER_SIZE + len(garbage)
+    assert next_batch_offset(segment_of(garbage), HEADER_SIZE) is None
 
 
-def test_segment_begins_with_its_magic_under_its_number() -> None:
+def test_segment_begins_with_its_magic_and_a_salt_of_its_own_under_its_number() -> None:
     """SPEC §8.9: a file says what it is."""
     disk = SimulatedDisk()
-    segment = create_segment(disk, "journal", 12)  # type: ignore[arg-type]
-    assert (segment.name, segment.number, segment.size, segment.written) == ("journal-00000012.log", 12, START, START)
-    assert disk.open("journal-00000012.log").read(0, 99) == FILE_MAGIC
+    segments = [create_segment(disk, "journal", number) for number in (12, 13)]  # type: ignore[arg-type]
+    for segment, name in zip(segments, ("journal-00000012.log", "journal-00000013.log"), strict=True):
+        assert (segment.name, segment.size, segment.written) == (name, HEADER_SIZE, HEADER_SIZE)
+        assert disk.open(name).read(0, 99) == header(segment.salt)
+        assert open_segment(disk, name, 1).salt == segment.salt  # type: ignore[arg-type]
+    assert segments[0].salt != segments[1].salt
 
 
 @pytest.mark.parametrize("offsets", [[56], [56, 80, 104], [1 << 20, 56], list(range(48, 48 + 24 * 500, 24))])
 def test_place_is_dead_once_it_is_settled_and_no_other(offsets: list[int]) -> None:
     """SPEC §8.4: which places are live is known one by one."""
-    segment = Segment(1, "s", SimulatedDisk().create("s"), START)  # type: ignore[arg-type]
+    segment = Segment(1, "s", SimulatedDisk().create("s"), HEADER_SIZE, SALT)  # type: ignore[arg-type]
     segment.live_count = segment.total_count = len(offsets) + 1
     for offset in offsets:
         assert not segment.is_dead(offset)
@@ -134,7 +159,7 @@ def test_place_is_dead_once_it_is_settled_and_no_other(offsets: list[int]) -> No
 
 def test_live_size_is_a_share_of_the_file() -> None:
     """SPEC §8.4: what is live is guessed from how many places are."""
-    segment = Segment(1, "s", SimulatedDisk().create("s"), 1000)  # type: ignore[arg-type]
+    segment = Segment(1, "s", SimulatedDisk().create("s"), 1000, SALT)  # type: ignore[arg-type]
     assert segment.live_size == 0
     segment.live_count, segment.total_count = 1, 4
     assert segment.live_size == 250

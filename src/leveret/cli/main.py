@@ -1,4 +1,4 @@
-"""The command `leveret`: starts the broker and runs it until it is told to stop."""
+"""The command `leveret`: starts the broker and runs it until it is told to stop; `leveret store …` is in cli/store.py."""
 
 import asyncio
 import contextlib
@@ -14,14 +14,15 @@ from typing import Any
 import click
 
 from leveret import __version__
+from leveret.cli.store import store
 from leveret.server.config import BadSetting, Config, file_of, load
 from leveret.server.definitions import BadDefinition
 from leveret.server.node import Node
-from leveret.store.definitions import NewerFormat
+from leveret.store.definitions import UnknownFormat
 from leveret.store.opening import InUse, Unusable
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", type=str, metavar="FILE", help="Read settings from this TOML file.")
 @click.option("--host", metavar="HOST", help="Listen on this address.  [default: 127.0.0.1]")
 @click.option("--port", metavar="PORT", help="Listen for AMQP on this port; 0 takes a free one.  [default: 5672]")
@@ -29,11 +30,24 @@ from leveret.store.opening import InUse, Unusable
 @click.option("--data-dir", metavar="DIR", help="Keep durable data here.  [default: leveret-data]")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @click.version_option(__version__, message="leveret %(version)s")
-def main(config: str | None, **flags: Any) -> None:
+@click.pass_context
+def main(context: click.Context, /, config: str | None, **flags: Any) -> None:
     """Start a message broker that speaks AMQP 0-9-1 as RabbitMQ does.
 
     Every setting can also be given in the TOML file or as a variable LEVERET_<SETTING>; flags win, then variables.
     """
+    given = [name for name, value in {"config": config, **flags}.items() if value is not None]
+    if context.invoked_subcommand is None:
+        run(config, flags)
+    elif given:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} is of no use to {context.invoked_subcommand}")
+
+
+main.add_command(store)
+
+
+def run(config: str | None, flags: dict[str, Any]) -> None:
+    """Start the broker and run it to its end."""
     try:
         settings = load(config, {name: value for name, value in flags.items() if value is not None})
     except BadSetting as error:
@@ -44,7 +58,7 @@ def main(config: str | None, **flags: Any) -> None:
     raise_file_limit()
     try:
         event_loop()(serve(settings))
-    except (InUse, NewerFormat, Unusable) as error:
+    except (InUse, UnknownFormat, Unusable) as error:
         fail(str(error), 1)
     except BadDefinition as error:
         fail(f"bad setting {error.place} in {file_of(config, os.environ)}: {error.rule}", 2)

@@ -133,8 +133,13 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     name = channel.queue_name(m.queue)
     channel.session.rights.check_queue("configure", stripped(name))
     queue = channel.vhost.deletable_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
+    answer = QueueDeleteOk(0 if queue is None else queue.ready_count)
+    if queue is not None and queue.durable:
+        channel.vhost.remove_queue(queue)
+        reply_stored(channel, m.no_wait, answer)
+        return
     # RabbitMQ: the answer goes before what the queue's consumers on this channel hear.
-    reply(channel, m.no_wait, QueueDeleteOk(0 if queue is None else queue.ready_count))
+    reply(channel, m.no_wait, answer)
     if queue is not None:
         channel.vhost.remove_queue(queue)
 

@@ -15,7 +15,7 @@ from leveret.broker.work import Task, Work
 from leveret.store.journal import Journal
 from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT, REQUEUE
 from leveret.store.records import read_head, read_numbers, read_place
-from leveret.store.segment import FILE_MAGIC, Batch, Segment, next_batch_offset, read_batch
+from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, read_batch
 
 if TYPE_CHECKING:
     from leveret.store.store import Store
@@ -49,7 +49,7 @@ class Clean(Task):
         self._store = store
         self._journal = journal
         self._segment = segment
-        self._offset = len(FILE_MAGIC)
+        self._offset = HEADER_SIZE
         self._batch: Batch | None = None
         self._at = 0
 
@@ -83,12 +83,12 @@ class Clean(Task):
         segment = self._segment
         offset: int | None = self._offset
         while offset is not None and offset < segment.written:
-            self._batch = read_batch(segment.file, offset)
+            self._batch = read_batch(segment, offset)
             if self._batch is not None:
                 self._offset = self._batch.offset + len(self._batch.payload)
                 self._at = 0
                 return True
-            offset = next_batch_offset(segment.file, offset, segment.written)
+            offset = next_batch_offset(segment, offset)
         return False
 
     def _copy(self, work: Work) -> None:

@@ -5,7 +5,8 @@ fact(name, value)                        format, clean, last_queue_id
 
 (1) Changes are gathered on the loop and carried out in the committer's thread, a transaction for each batch, before
     the journal's part of it: a queue's row is on disk before any record names its id.
-(2) `fact.format` is 1; a higher one is refused, and nothing is written.
+(2) `fact.format` is 2, for all files of the folder; a higher one is refused, and nothing is written. So is 1, which was
+    never released.
 (3) Names are text of any octets: AMQP's need not be UTF-8.
 """
 
@@ -19,7 +20,7 @@ import msgspec
 from leveret.wire.values import Table, decode_table, encode_table
 
 FILE_NAME = "definitions.sqlite"
-FORMAT = 1
+FORMAT = 2
 
 Change = tuple[str, tuple[Any, ...]]
 Row = tuple[str, str, str, dict[str, Any]]
@@ -32,8 +33,8 @@ CREATE TABLE IF NOT EXISTS definition (
 """
 
 
-class NewerFormat(Exception):
-    """The data folder was written by a later version."""
+class UnknownFormat(Exception):
+    """The data folder was written by a later version, or by one that was never released."""
 
 
 class DefinitionsFile:
@@ -52,13 +53,18 @@ class DefinitionsFile:
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'fact'").fetchone():
             return
         found = self.fact("format")
-        if found is not None and int(found) > FORMAT:
+        if found is not None and int(found) != FORMAT:
             self._db.close()
-            raise NewerFormat(f"{folder / FILE_NAME} has format {found}; this version knows {FORMAT}")
+            raise UnknownFormat(f"{folder / FILE_NAME} has format {found}; this version knows {FORMAT}")
 
     def fact(self, name: str) -> str | None:
         row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
+
+    def faults(self) -> list[str]:
+        """What SQLite finds wrong with the file."""
+        found = [str(text) for (text,) in self._db.execute("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else found
 
     def rows(self) -> list[Row]:
         """Everything defined."""

@@ -51,9 +51,7 @@ class Disk:
 
     def lock(self) -> bool:
         """Keep others out; False if another process is in."""
-        if not self.folder.exists():
-            self.folder.mkdir(parents=True)
-            sync_folder(self.folder.resolve().parent)
+        make_folder(self.folder.absolute())
         self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,6 +89,15 @@ class Disk:
     def free_bytes(self) -> int:
         found = os.statvfs(self.folder)
         return found.f_bavail * found.f_frsize
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, so that they are there after a power cut too."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

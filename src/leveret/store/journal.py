@@ -18,7 +18,7 @@ from leveret.broker.queue import Queue
 from leveret.store.disk import Disk
 from leveret.store.layout import COMMIT, OFFSET_MASK, PLACE_SIZE, PLACES_AT, PURGE, REQUEUE, SETTLE
 from leveret.store.records import Place, copy_message, write_message, write_numbers, write_place
-from leveret.store.segment import BATCH_HEAD_SIZE, FILE_MAGIC, Segment, create_segment, seal
+from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, Segment, create_segment, seal
 
 SEGMENT_SIZE = 64 << 20
 PREFIX = "journal"
@@ -269,7 +269,7 @@ class Journal:
         self.dirty = []
         segment = self.current
         assert segment is not None
-        taken = Batch(self.batch, self.synced, segment, out, self._disk if segment.size == len(FILE_MAGIC) else None)
+        taken = Batch(self.batch, self.synced, segment, out, self._disk if segment.size == HEADER_SIZE else None)
         self._writing = taken
         self.batch += 1
         self.out = bytearray(BATCH_HEAD_SIZE)
@@ -304,7 +304,7 @@ class Batch:
 
     def write(self) -> None:
         """Write it; runs in the committer's thread."""
-        seal(self.data, self.number, self._synced)
+        seal(self.data, self.segment.salt, self.number, self._synced)
         self.segment.file.write(self.data)
 
     def sync(self) -> None:

@@ -94,7 +94,7 @@ class Opened:
 
 
 def open_folder(folder: Path, settings: Settings, now: int, segment_size: int = SEGMENT_SIZE) -> Opened:
-    """Open a data folder: InUse, NewerFormat or Unusable if that cannot be."""
+    """Open a data folder: InUse, UnknownFormat or Unusable if that cannot be."""
     disk = Disk(folder)
     try:
         if not disk.lock():

@@ -14,7 +14,7 @@ reading them twice gives the same.
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from leveret.broker.message import Entry
 from leveret.broker.pages import Pages
@@ -25,7 +25,7 @@ from leveret.store.journal import PREFIX, Journal
 from leveret.store.layout import COMMIT, MESSAGE, PURGE, REQUEUE, SETTLE
 from leveret.store.paging import Reading
 from leveret.store.records import check_room, place_offset, read_numbers, record_size
-from leveret.store.segment import FILE_MAGIC, Batch, Segment, next_batch_offset, read_batch
+from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, open_segment, read_batch, read_salt
 from leveret.store.store import Store
 
 NAME = re.compile(PREFIX + r"-(\d+)\.log")
@@ -184,14 +184,13 @@ class Recovery:
         return sorted((int(match[1]), name) for match, name in found if match is not None)
 
     def _open(self, number: int, name: str) -> Segment | None:
-        file = self._disk.open(name)
-        size = file.size()
-        if size <= len(FILE_MAGIC):
-            # Made, and never written to.
-            file.close()
-            self._disk.remove(name)
-            return None
-        return Segment(number, name, file, size)
+        segment = open_segment(self._disk, name, number)
+        if segment.size > HEADER_SIZE:
+            return segment
+        # Made, and never written to.
+        segment.file.close()
+        self._disk.remove(name)
+        return None
 
     def _read_segment(self, segment: Segment) -> None:
         before = self._last_batch
@@ -199,19 +198,19 @@ class Recovery:
             self._last_batch = max(self._last_batch, batch.number)
             self._synced = max(self._synced, batch.synced)
             self._gather(batch.payload)
-        if self._last_batch > before and segment.file.read(0, len(FILE_MAGIC)) != FILE_MAGIC:
-            self._report(segment, 0, len(FILE_MAGIC))
+        if self._last_batch > before and read_salt(segment.file) is None:
+            self._report(segment, 0, HEADER_SIZE)
 
     def _batches(self, segment: Segment) -> Iterator[Batch]:
         """The whole batches of a segment; damage is reported and stepped over."""
-        offset = len(FILE_MAGIC)
+        offset = HEADER_SIZE
         while offset < segment.size:
-            batch = read_batch(segment.file, offset)
+            batch = read_batch(segment, offset)
             if batch is not None:
                 yield batch
                 offset = batch.offset + len(batch.payload)
                 continue
-            following = next_batch_offset(segment.file, offset, segment.size)
+            following = next_batch_offset(segment, offset)
             if following is None:
                 # What it is shows when the marks of all segments are known.
                 self._ends.append((segment, offset, self._last_batch + 1))
@@ -223,7 +222,7 @@ class Recovery:
         """A torn end: take it off."""
         log.warning("%s: cut %d octets of an unfinished write at %d", segment.name, segment.size - offset, offset)
         segment.size = segment.written = offset
-        if offset > len(FILE_MAGIC):
+        if offset > HEADER_SIZE:
             segment.file.truncate(offset)
             return
         segment.file.close()
@@ -284,22 +283,27 @@ class Recovery:
 
     def restore(self, store: Store, clean: bool) -> None:
         """Put what is live into its queues."""
-        found = {queue_id: Found() for queue_id in store.queues}
+        found = self.find(store.queues)
+        for queue_id, queue in store.queues.items():
+            self._fill(store, queue, found.pop(queue_id), clean)
+
+    def find(self, queue_ids: Iterable[int]) -> dict[int, Found]:
+        """What is live in these queues; in all others nothing is."""
+        found = {queue_id: Found() for queue_id in queue_ids}
         last = max(self._journal.segments)
         for number, segment in sorted(self._journal.segments.items()):
             if number != last:
                 for batch in self._whole_batches(segment):
                     self._place(segment, batch, found)
-        for queue_id, queue in store.queues.items():
-            self._fill(store, queue, found.pop(queue_id), clean)
+        return found
 
     def _whole_batches(self, segment: Segment) -> Iterator[Batch]:
         # Damage was reported by the first reading.
-        offset: int | None = len(FILE_MAGIC)
+        offset: int | None = HEADER_SIZE
         while offset is not None and offset < segment.size:
-            batch = read_batch(segment.file, offset)
+            batch = read_batch(segment, offset)
             if batch is None:
-                offset = next_batch_offset(segment.file, offset, segment.size)
+                offset = next_batch_offset(segment, offset)
             else:
                 yield batch
                 offset = batch.offset + len(batch.payload)

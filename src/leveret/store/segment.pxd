@@ -11,6 +11,7 @@ cdef class Segment:
     cdef public long long number
     cdef public dict origins
     cdef public bint requeues
+    cdef public unsigned long long salt
     cdef public long long size
     cdef public Py_ssize_t total_count
     cdef public long long written

@@ -1,24 +1,28 @@
 """A segment: one file of a log, and which places in it are still live.
 
-  segment := magic 8 octets | batch *
-  batch   := magic u32 | check u32 | number u64 | synced u64 | length u32 | payload check u32 | payload
+  segment := magic 8 octets | salt u64 | check u32 | 0 u32 | batch *
+  batch   := magic u32 | check u32 | salt u64 | number u64 | synced u64 | length u32 | payload check u32 | payload
 
-  (1) `check` is a CRC-32 of the rest of the batch's head, `payload check` one of the payload.
+  (1) `check` is a CRC-32 of the salt, or of the rest of the batch's head, `payload check` one of the payload.
   (2) `synced` is the highest batch known to be on disk when this one was written: what is broken above it was never
       promised to anybody.
   (3) A place is dead once it is settled. The file goes when nothing in it is live.
+  (4) `salt` is a random number of the segment's own. What looks like a batch and has another one is part of a message.
 
 Knows nothing of queues.
 """
 
+import os
 from struct import Struct
 from zlib import crc32
 
 from leveret.store.disk import Disk, File
 
-FILE_MAGIC = b"LVRTLOG1"
-BATCH_MAGIC = 0x3142564C
-_HEAD = Struct("<IIQQII")
+FILE_MAGIC = b"LVRTLOG2"
+BATCH_MAGIC = 0x3242564C
+_HEADER = Struct("<8sQII")
+_HEAD = Struct("<IIQQQII")
+HEADER_SIZE = _HEADER.size
 BATCH_HEAD_SIZE = _HEAD.size
 GRANULE = 4
 
@@ -40,15 +44,17 @@ class Segment:
         "number",
         "origins",
         "requeues",
+        "salt",
         "size",
         "total_count",
         "written",
     )
 
-    def __init__(self, number: int, name: str, file: File, size: int) -> None:
+    def __init__(self, number: int, name: str, file: File, size: int, salt: int) -> None:
         self.number = number
         self.name = name
         self.file = file
+        self.salt = salt
         self.size = size
         self.written = size
         self.live_count = 0
@@ -81,15 +87,51 @@ class Segment:
 def create_segment(disk: Disk, prefix: str, number: int) -> Segment:
     """Make a segment; whoever syncs it must sync the folder too."""
     name = f"{prefix}-{number:08d}.log"
+    salt = int.from_bytes(os.urandom(8), "little")
     file = disk.create(name)
-    file.write(FILE_MAGIC)
-    return Segment(number, name, file, len(FILE_MAGIC))
+    file.write(header(salt))
+    return Segment(number, name, file, HEADER_SIZE, salt)
 
 
-def seal(batch: bytearray, number: int, synced: int) -> None:
+def open_segment(disk: Disk, name: str, number: int) -> Segment:
+    """A segment as it is found; what is in it is not looked at."""
+    file = disk.open(name)
+    size = file.size()
+    salt = read_salt(file)
+    return Segment(number, name, file, size, find_salt(file, size) if salt is None else salt)
+
+
+def header(salt: int) -> bytes:
+    """The octets that begin a segment."""
+    return _HEADER.pack(FILE_MAGIC, salt, crc32(salt.to_bytes(8, "little")), 0)
+
+
+def read_salt(file: File) -> int | None:
+    """The salt that the header says; None if that is not whole."""
+    found = file.read(0, HEADER_SIZE)
+    if len(found) < HEADER_SIZE:
+        return None
+    salt = int(_HEADER.unpack(found)[1])
+    return salt if found == header(salt) else None
+
+
+def find_salt(file: File, size: int) -> int:
+    """The salt of a file whose header is damaged: the one that most octets of batches have; 0 if there are none."""
+    octets = {0: 0}
+    at = _next_batch_offset(file, HEADER_SIZE, size, None)
+    while at is not None:
+        head = _read_head(file, at, None)
+        assert head is not None
+        salt, _, _, length, _ = head
+        octets[salt] = octets.get(salt, 0) + length
+        at = _next_batch_offset(file, at + BATCH_HEAD_SIZE + length, size, None)
+    return max(octets, key=octets.__getitem__)
+
+
+def seal(batch: bytearray, salt: int, number: int, synced: int) -> None:
     """Fill in the head of a batch, for which the first octets were left free."""
     payload = memoryview(batch)[BATCH_HEAD_SIZE:]
-    fields = (BATCH_MAGIC, 0, number, synced, len(payload), crc32(payload))
+    fields = (BATCH_MAGIC, 0, salt, number, synced, len(payload), crc32(payload))
     payload.release()
     _HEAD.pack_into(batch, 0, *fields)
     _HEAD.pack_into(batch, 0, BATCH_MAGIC, crc32(memoryview(batch)[8:BATCH_HEAD_SIZE]), *fields[2:])
@@ -107,40 +149,52 @@ class Batch:
         self.payload = payload
 
 
-def _read_head(file: File, offset: int) -> tuple[int, int, int, int] | None:
-    """Number, synced mark, length and check of the payload; None if what is at `offset` is not a whole head."""
+def read_batch(segment: Segment, offset: int) -> Batch | None:
+    """The batch at `offset`; None if what is there is not a whole one of this segment's."""
+    return _read_batch(segment.file, offset, segment.salt)
+
+
+def next_batch_offset(segment: Segment, offset: int) -> int | None:
+    """Where the next batch that is whole begins, after a place where none is."""
+    head = _read_head(segment.file, offset, segment.salt)
+    # A head that is whole says where its batch ends.
+    at = offset + 8 if head is None else offset + BATCH_HEAD_SIZE + head[3]
+    return _next_batch_offset(segment.file, at, segment.written, segment.salt)
+
+
+def _read_head(file: File, offset: int, salt: int | None) -> tuple[int, int, int, int, int] | None:
+    """Salt, number, synced mark, length and check of the payload; None if what is at `offset` is not a whole head.
+
+    With `salt` None, that of any segment.
+    """
     head = file.read(offset, BATCH_HEAD_SIZE)
     if len(head) < BATCH_HEAD_SIZE:
         return None
-    magic, check, number, synced, length, payload_check = _HEAD.unpack(head)
-    if magic != BATCH_MAGIC or crc32(head[8:]) != check:
+    magic, check, found, number, synced, length, payload_check = _HEAD.unpack(head)
+    if magic != BATCH_MAGIC or crc32(head[8:]) != check or salt not in (None, found):
         return None
-    return number, synced, length, payload_check
+    return found, number, synced, length, payload_check
 
 
-def read_batch(file: File, offset: int) -> Batch | None:
-    """The batch at `offset`; None if what is there is not a whole one."""
-    head = _read_head(file, offset)
+def _read_batch(file: File, offset: int, salt: int | None) -> Batch | None:
+    head = _read_head(file, offset, salt)
     if head is None:
         return None
-    number, synced, length, payload_check = head
+    _, number, synced, length, payload_check = head
     payload = file.read(offset + BATCH_HEAD_SIZE, length)
     if len(payload) < length or crc32(payload) != payload_check:
         return None
     return Batch(number, synced, offset + BATCH_HEAD_SIZE, payload)
 
 
-def next_batch_offset(file: File, offset: int, end: int) -> int | None:
-    """Where the next batch that is whole begins, after a place where none is."""
+def _next_batch_offset(file: File, at: int, end: int, salt: int | None) -> int | None:
+    """Where the first whole batch at `at` or behind it begins."""
     mark = BATCH_MAGIC.to_bytes(4, "little")
-    head = _read_head(file, offset)
-    # A head that is whole says where its batch ends; what a payload contains is never taken for a batch then.
-    at = offset + 8 if head is None else offset + BATCH_HEAD_SIZE + head[2]
     while at < end:
         piece = file.read(at, 1 << 20)
         found = piece.find(mark)
         while found >= 0:
-            if read_batch(file, at + found) is not None:
+            if _read_batch(file, at + found, salt) is not None:
                 return at + found
             found = piece.find(mark, found + 1)
         at += max(1, len(piece) - 3) if len(piece) > 3 else end

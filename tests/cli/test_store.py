@@ -1,0 +1,333 @@
+"""The commands `leveret store …`, on the folders of real brokers."""
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.crash.load import Books, Load, Peer, contents
+from tests.properties.dialogue import method, publish
+from tests.server.support import Client, Process
+
+from leveret.store.segment import HEADER_SIZE
+from leveret.wire import spec
+from leveret.wire.properties import Properties
+
+PERSISTENT = Properties(delivery_mode=2)
+SMALL = {"LEVERET_SEGMENT_SIZE": "65536"}
+
+
+def store(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "leveret", "store", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def fill(client: Client, queue: str, bodies: list[bytes]) -> None:
+    """Have messages confirmed one by one, each in a batch of its own."""
+    client.declare(queue, durable=True)
+    client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+    for body in bodies:
+        client.send(*publish(1, queue, body, PERSISTENT))
+        client.expect(spec.BasicAck)
+
+
+def take(client: Client, queue: str, count: int) -> list[bytes]:
+    """Consume messages for good."""
+    found = []
+    for _ in range(count):
+        client.send(method(1, spec.BasicGet(queue, no_ack=True)))
+        found.append(client.delivery())
+    client.declare(queue, durable=True)
+    return found
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The folder of a broker that was stopped: `orders` has 20 messages of 100 octets, `other` none."""
+    with Process(tmp_path) as broker, broker.login() as client:
+        fill(client, "orders", [b"%099d" % number + b"." for number in range(30)])
+        client.declare("other", durable=True)
+        take(client, "orders", 10)
+    return tmp_path / "data"
+
+
+def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
+
+
+def journal(folder: Path) -> Path:
+    return next(
+        path for path in sorted(folder.iterdir()) if path.name.startswith("journal-") and path.stat().st_size > HEADER_SIZE
+    )
+
+
+# check
+
+
+def test_check_of_a_whole_folder_changes_nothing(data: Path) -> None:
+    """SPEC §8.9 check"""
+    before = everything(data)
+    done = store("check", data)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"whole: 20 messages in 2 queues, \d+ batches in \d+ segments?\n", done.stdout)
+    assert everything(data) == before
+
+
+def test_check_after_a_kill_changes_nothing(tmp_path: Path) -> None:
+    """SPEC §8.9 check: what SQLite has not moved to its file yet is read too."""
+    broker = Process(tmp_path).__enter__()
+    with broker.login() as client:
+        fill(client, "q", [b"x"] * 3)
+    broker.kill()
+    assert (tmp_path / "data" / "definitions.sqlite-wal").stat().st_size
+    before = everything(tmp_path / "data")
+    done = store("check", tmp_path / "data")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "whole: 3 messages in 1 queue" in done.stdout
+    assert everything(tmp_path / "data") == before
+
+
+def test_check_names_the_place_of_damage_and_its_cost(data: Path) -> None:
+    """SPEC §8.9 check: a batch that was promised, in the middle of a segment."""
+    file = journal(data)
+    content = bytearray(file.read_bytes())
+    at = content.index(b"%099d." % 15)
+    content[at] ^= 1
+    file.write_bytes(content)
+    before = everything(data)
+    done = store("check", data)
+    assert done.returncode == 1
+    found = re.search(rf"^{file.name} at (\d+): (\d+) octets are damaged; batch (\d+) is lost: ", done.stdout)
+    assert found, done.stdout
+    offset, size = int(found[1]), int(found[2])
+    assert offset < at < offset + size
+    assert "damaged: 19 messages in 2 queues" in done.stdout
+    assert everything(data) == before
+
+
+def test_check_knows_a_torn_end_from_a_lost_one(data: Path) -> None:
+    """SPEC §8.1: an unfinished last write was promised to nobody; the same in front of another segment was."""
+    file = journal(data)
+    with file.open("ab") as torn:
+        torn.write(b"LVB2 and no more")
+    done = store("check", data)
+    assert done.returncode == 1
+    assert "16 octets are damaged; what they said is lost" in done.stdout, "it was stopped in order"
+    with sqlite3.connect(data / "definitions.sqlite") as db:
+        db.execute("UPDATE fact SET value = 'no' WHERE name = 'clean'")
+    db.close()
+    done = store("check", data)
+    assert done.returncode == 0
+    assert "16 octets of an unfinished write; nothing that was promised is lost" in done.stdout
+    # Another start cuts it, and goes on in a new segment.
+    with Process(data.parent) as broker, broker.login() as client:
+        fill(client, "orders", [b"more"])
+    assert store("check", data).returncode == 0
+    os.truncate(file, file.stat().st_size - 60)
+    done = store("check", data)
+    assert done.returncode == 1
+    assert re.search(r"octets are damaged; batch \d+ is lost", done.stdout)
+
+
+def test_check_misses_a_segment(tmp_path: Path) -> None:
+    """SPEC §8.9 check: a file that is gone, and one that is none."""
+    with Process(tmp_path, environment=SMALL) as broker, broker.login() as client:
+        fill(client, "q", [bytes(20_000)] * 10)
+    files = [path for path in sorted((tmp_path / "data").iterdir()) if path.name.startswith("journal-")]
+    files[1].unlink()
+    done = store("check", tmp_path / "data")
+    assert done.returncode == 1
+    assert re.search(
+        rf"{files[2].name} at {HEADER_SIZE}: what was before is not there; batches \d+ to \d+ are lost", done.stdout
+    )
+    files[0].write_bytes(bytes(HEADER_SIZE) + b"something else")
+    done = store("check", tmp_path / "data")
+    assert done.returncode == 1
+    assert f"{files[0].name} at {HEADER_SIZE}: 14 octets are damaged; what they said is lost" in done.stdout
+
+
+def test_check_of_definitions(data: Path) -> None:
+    """SPEC §8.9 check: rows that say what no queue can have, and a file that SQLite cannot read."""
+    with sqlite3.connect(data / "definitions.sqlite") as db:
+        db.execute("UPDATE definition SET value = replace(value, '\"id\":2', '\"id\":1') WHERE kind = 'queue'")
+    db.close()
+    done = store("check", data)
+    assert done.returncode == 1
+    assert "definitions.sqlite: queue 'other' in vhost '/' has the id 1 of queue 'orders' in vhost '/'" in done.stdout
+    (data / "definitions.sqlite").write_bytes(b"SQLite format 3\0" + bytes(5000))
+    done = store("check", data)
+    assert done.returncode == 1
+    assert "definitions.sqlite: cannot be read: " in done.stdout
+    assert store("stat", data).returncode == 1
+    (data / "definitions.sqlite").unlink()
+    done = store("check", data)
+    assert done.returncode == 1
+    assert "definitions.sqlite: missing; without it no message has a queue" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["check", "stat"])
+def test_running_broker_and_other_folders_are_refused(command: str, tmp_path: Path) -> None:
+    """SPEC §8.9 check"""
+    with Process(tmp_path):
+        done = store(command, tmp_path / "data")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"leveret: {tmp_path / 'data'} is in use by another process\n"
+    (tmp_path / "empty").mkdir()
+    for name in ("none", "empty"):
+        done = store(command, tmp_path / name)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"leveret: {tmp_path / name} is not a data folder\n"
+
+
+@pytest.mark.parametrize("command", ["check", "stat"])
+def test_newer_format_is_refused(command: str, data: Path) -> None:
+    """SPEC §8.9 a newer format"""
+    with sqlite3.connect(data / "definitions.sqlite") as db:
+        db.execute("UPDATE fact SET value = '99' WHERE name = 'format'")
+    db.close()
+    done = store(command, data)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{data / 'definitions.sqlite'} has format 99" in done.stderr
+
+
+# stat
+
+
+def test_stat(data: Path) -> None:
+    """SPEC §8.9 stat"""
+    before = everything(data)
+    done = store("stat", "--json", data)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert (found["format"], found["clean"], found["messages"], found["bytes"]) == (2, True, 20, 2000)
+    assert found["queues"] == [
+        {"vhost": "/", "name": "orders", "hidden": False, "messages": 20, "bytes": 2000},
+        {"vhost": "/", "name": "other", "hidden": False, "messages": 0, "bytes": 0},
+    ]
+    assert found["definitions"]["queue"] == 2
+    assert found["definitions"]["user"] == 1
+    (segment,) = [one for one in found["segments"] if one["places"]]
+    assert (segment["name"], segment["places"], segment["live_places"]) == (journal(data).name, 30, 20)
+    done = store("stat", data)
+    assert done.stdout.startswith("format 2, stopped in order\ndefinitions: ")
+    assert re.search(r"^/ +orders +20 +2000$", done.stdout, re.MULTILINE)
+    assert re.search(rf"^{segment['name']} +{segment['bytes']} +66 %$", done.stdout, re.MULTILINE)
+    assert everything(data) == before
+
+
+def test_stat_of_queues_with_odd_names(tmp_path: Path) -> None:
+    """SPEC §8.9 stat: a name that a client chose is one cell; a delayed message is in a queue of its exchange."""
+    with Process(tmp_path) as broker, broker.login() as client:
+        client.declare("one\t/  two  3", durable=True)
+        client.call(
+            spec.ExchangeDeclare("later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}),
+            spec.ExchangeDeclareOk,
+        )
+        client.call(spec.QueueBind("one\t/  two  3", "later"), spec.QueueBindOk)
+        client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+        delayed = Properties(delivery_mode=2, headers={"x-delay": 600_000})
+        client.send(*publish(1, "", b"12345", delayed, exchange="later"))
+        client.expect(spec.BasicAck)
+    done = store("stat", tmp_path / "data")
+    assert "'one\\t/  two  3'" in done.stdout
+    assert re.search(r"^/ +\(.*\) +1 +5$", done.stdout, re.MULTILINE)
+
+
+# backup
+
+
+def test_backup_of_a_stopped_broker(data: Path, tmp_path: Path) -> None:
+    """SPEC §8.9 backup: the same folder, and nothing in it is changed."""
+    before = everything(data)
+    (tmp_path / "copy").mkdir()
+    done = store("backup", data, tmp_path / "copy" / "data")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("copied a stopped broker's ")
+    assert everything(data) == before
+    assert store("check", tmp_path / "copy" / "data").returncode == 0
+    with Process(tmp_path / "copy") as broker, broker.login() as client:
+        assert client.declare("orders", durable=True) == 20
+        client.send(method(1, spec.BasicGet("orders")))
+        found = client.expect(spec.BasicGetOk)
+        assert not found.redelivered, "it was stopped in order"
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["data", "log"]
+
+
+def test_backup_after_a_kill(tmp_path: Path) -> None:
+    """SPEC §8.9 backup: definitions that SQLite has not moved to its file yet are in the copy."""
+    broker = Process(tmp_path).__enter__()
+    with broker.login() as client:
+        fill(client, "q", [b"one", b"two"])
+    broker.kill()
+    (tmp_path / "copy").mkdir()
+    assert store("backup", tmp_path / "data", tmp_path / "copy" / "data").returncode == 0
+    with Process(tmp_path / "copy") as copy, copy.login() as client:
+        assert take(client, "q", 2) == [b"one", b"two"]
+
+
+def test_backup_of_a_running_broker(tmp_path: Path) -> None:
+    """SPEC §8.9 backup: under load, while segments are begun, compacted and removed."""
+    load = Load(3)
+    broker = Process(tmp_path, environment=SMALL).__enter__()
+    try:
+        load.start(broker.port)
+        time.sleep(1)
+        for number in range(3):
+            promised = [(books, set(books.confirmed), set(books.gone)) for books in load.all_books]
+            done = store("backup", tmp_path / "data", tmp_path / f"copy-{number}" / "data")
+            assert (done.returncode, done.stderr) == (0, "")
+            assert done.stdout.startswith("copied a running broker's ")
+            if number < 2:
+                check_copy(tmp_path / f"copy-{number}", promised)
+    finally:
+        broker.kill()
+        load.join()
+    assert "Traceback" not in broker.log
+    segments = [path.name for path in (tmp_path / "data").iterdir() if path.name.startswith("journal-")]
+    assert "journal-00000001.log" not in segments, "none was removed"
+
+
+def check_copy(folder: Path, promised: list[tuple[Books, set[int], set[int]]]) -> None:
+    """A copy has what was confirmed before and not consumed since, in order; not what was gone before."""
+    done = store("check", folder / "data")
+    assert done.returncode == 0, done.stdout
+    with Process(folder, environment=SMALL) as broker, Peer(broker.port).login() as peer:
+        for books, confirmed, gone in promised:
+            found = contents(peer, books)
+            assert found == sorted(set(found)), f"{books.queue}: out of order, or twice"
+            assert not confirmed - set(found) - books.acked, f"{books.queue}: lost"
+            assert not gone & set(found), f"{books.queue}: back"
+
+
+def test_backup_refuses_what_is_not_meant(data: Path, tmp_path: Path) -> None:
+    """SPEC §8.9 backup"""
+    done = store("backup", tmp_path / "none", tmp_path / "copy")
+    assert (done.returncode, done.stderr) == (2, f"leveret: {tmp_path / 'none'} is not a data folder\n")
+    assert not (tmp_path / "copy").exists()
+    done = store("backup", data, data)
+    assert (done.returncode, done.stderr) == (2, f"leveret: {data} is not empty\n")
+    done = store("backup", data, tmp_path / "log")
+    assert (done.returncode, done.stderr) == (2, f"leveret: {tmp_path / 'log'} is a file\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "log"]
+
+
+# the command
+
+
+def test_flags_of_the_broker_are_refused(data: Path) -> None:
+    command = [sys.executable, "-m", "leveret", "--data-dir", str(data), "store", "check", str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--data-dir is of no use to store" in done.stderr
+
+
+def test_help_names_every_command() -> None:
+    done = store("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in ("backup", "check", "stat"):
+        assert f"  {name} " in done.stdout
