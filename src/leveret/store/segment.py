@@ -28,11 +28,12 @@ class Segment:
 
     `size` counts what is handed to the committer too, `written` only what is in the file. `origins` are the places that
     were moved here, by offset, and the locations by which their entries know them. A `damaged` file is never removed, but
-    kept aside.
+    kept `aside`, under another name, and open while something in it is live.
     """
 
     __slots__ = (
         "_dead",
+        "aside",
         "damaged",
         "file",
         "live_count",
@@ -56,6 +57,7 @@ class Segment:
         # Whether it has records of messages that were given back.
         self.requeues = False
         self.damaged = False
+        self.aside = False
         self.origins: dict[int, int] = {}
         self._dead = bytearray()
 
