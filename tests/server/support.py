@@ -32,9 +32,15 @@ T = TypeVar("T", bound=spec.Method)
 class Process:
     """`leveret` as it is run, on a free port."""
 
-    def __init__(self, folder: Path, *flags: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *flags: str,
+        environment: dict[str, str] | None = None,
+        program: tuple[str, ...] = ("-m", "leveret"),
+    ) -> None:
         self._log = folder / "log"
-        command = [sys.executable, "-m", "leveret", "--port", "0", "--data-dir", str(folder / "data"), *flags]
+        command = [sys.executable, *program, "--port", "0", "--data-dir", str(folder / "data"), *flags]
         with self._log.open("wb") as log:
             self.popen = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, env={**os.environ, **(environment or {})}, text=True

@@ -194,10 +194,20 @@ def test_folder_that_is_gone_has_nothing_free(tmp_path: Path) -> None:
     assert alarm.is_set
 
 
-@pytest.mark.parametrize(("memory", "expected"), [(0, MIB), (32 * MIB, 2 * MIB), (1 << 30, 64 * MIB), (1 << 40, 64 * MIB)])
-def test_what_may_wait_for_the_disk(memory: int, expected: int) -> None:
-    """SPEC §8.8 64 MiB, and less where there is little memory."""
-    assert behind_bytes(memory) == expected
+@pytest.mark.parametrize(
+    ("memory", "segment", "expected"),
+    [
+        (0, 1 << 30, MIB),
+        (32 * MIB, 1 << 30, 2 * MIB),
+        (1 << 30, 1 << 30, 64 * MIB),
+        (1 << 40, 1 << 30, 64 * MIB),
+        (1 << 40, 64 * MIB, 32 * MIB),
+        (1 << 40, 1 << 16, MIB),
+    ],
+)
+def test_what_may_wait_for_the_disk(memory: int, segment: int, expected: int) -> None:
+    """SPEC §8.8 64 MiB, and less where there is little memory or segments are small."""
+    assert behind_bytes(memory, segment) == expected
 
 
 # The timer
@@ -500,7 +510,7 @@ def test_publishers_wait_while_storage_is_behind(tmp_path: Path, monkeypatch: py
     let = threading.Event()
     monkeypatch.setattr(module, "BEHIND_BYTES", 4 * MIB)
     count, size = 4000, 10_000
-    with InProcess(Config(port=0, data_dir=str(tmp_path), segment_size=MIB, disk_free_limit=0)) as node:
+    with InProcess(Config(port=0, data_dir=str(tmp_path), segment_size=16 * MIB, disk_free_limit=0)) as node:
         watched = Watched(node, [0])
         with node.login(capabilities=LISTENS) as publisher, node.login() as other:
             publisher.declare("q", durable=True)

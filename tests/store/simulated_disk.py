@@ -6,6 +6,7 @@
 (3) After `cut`, nothing works until the power is back: `after` gives the disk as it may be found then.
 """
 
+import errno
 import random
 from dataclasses import dataclass, field
 
@@ -63,6 +64,9 @@ class SimulatedFile:
         self._content.now += bytes(data)
 
     def read(self, offset: int, size: int) -> bytes:
+        for start, end in self._disk.unreadable.get(self.name, []):
+            if offset < end and start < offset + size:
+                raise OSError(errno.EIO, "Input/output error")
         return bytes(self._content.now[offset : offset + size])
 
     def size(self) -> int:
@@ -83,12 +87,16 @@ class SimulatedFile:
 
 
 class SimulatedDisk:
-    """One folder. `faults` are errors to raise by the name of what is asked for: write, sync, create, remove…"""
+    """One folder. `faults` are errors to raise by the name of what is asked for: write, sync, create, remove…
+
+    `unreadable` are parts of files, from here to there.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, Content] = {}
         self._safe: dict[str, Content] = {}
         self.faults: dict[str, OSError] = {}
+        self.unreadable: dict[str, list[tuple[int, int]]] = {}
         self.cut = False
         self.steps_left: int | None = None
 

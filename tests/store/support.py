@@ -74,9 +74,10 @@ class StandIn(Committer):
     `durable` is the last batch of the journal for which sync has returned.
     """
 
-    def __init__(self, definitions: DefinitionsFile, held: bool = False) -> None:
+    def __init__(self, definitions: DefinitionsFile, held: bool = False, sync: bool = True) -> None:
         self.definitions = definitions
         self.held = held
+        self.sync = sync
         self.kept: list[Work] = []
         self.failed: BaseException | None = None
         self.durable = 0
@@ -98,7 +99,7 @@ class StandIn(Committer):
         if self.failed is not None:
             return
         try:
-            carry_out(work, self.definitions, True)
+            carry_out(work, self.definitions, self.sync)
         except OSError as error:
             self.failed = error
             return
@@ -120,6 +121,7 @@ class Rig:
         held: bool = False,
         segment_size: int = 1 << 16,
         now: int = NOW,
+        sync: bool = True,
     ) -> None:
         self.disk = cast(SimulatedDisk, disk or SimulatedDisk())
         self.definitions = Definitions(self.disk, history)
@@ -128,7 +130,7 @@ class Rig:
         self.broker: Broker = self.opened.broker
         self.synced_calls = 0
         self.failures: list[BaseException] = []
-        self.committer = StandIn(self.definitions, held)
+        self.committer = StandIn(self.definitions, held, sync)
         self.store.open(self.committer, self._on_synced, self.failures.append)
         if self.opened.fresh:
             self.broker.add_vhost("/")
@@ -224,6 +226,10 @@ class Rig:
     def again(self, **options: Any) -> "Rig":
         """Another start on what is there after the end of the process."""
         return Rig(self.disk.best(), self.definitions.history, **options)
+
+    def after_power_cut(self, choice: random.Random, **options: Any) -> "Rig":
+        """Another start on what a power cut may leave."""
+        return Rig(self.disk.after(choice), self.definitions.history, **options)
 
     def restarted(self, **options: Any) -> "Rig":
         """A clean end, and another start."""

@@ -1,6 +1,7 @@
 """Compaction: disk space comes back while the broker runs, and nothing that counts goes with it."""
 
 import logging
+import random
 
 import pytest
 from tests.store.support import Rig, letter
@@ -223,3 +224,67 @@ def test_places_of_deleted_queues_go_with_their_segments(rig: Rig) -> None:
     rig.settle_down()
     through(rig, 10)
     assert size_on_disk(rig) <= 4 * SIZE + FILLER
+
+
+def test_file_that_cannot_be_read_is_said_and_kept_and_others_are_cleaned(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SPEC §8.4: a part of a file that cannot be read costs what is live in it and no other space."""
+    rig.publish(letter(b"unreadable", "old"))
+    rig.settle_down()
+    rig.publish(letter(b"readable", "old"))
+    rig.settle_down()
+    at = rig.disk.files["journal-00000001.log"].now.index(b"unreadable")
+    rig.disk.unreadable["journal-00000001.log"] = [(at, at + 1)]
+    with caplog.at_level(logging.ERROR):
+        through(rig, 200)
+    texts = [record.getMessage() for record in caplog.records]
+    assert [text.split(" at ")[0] for text in texts] == [
+        "journal-00000001.log: cannot be read",
+        "journal-00000001.log: 1 messages are damaged and could not be copied",
+    ]
+    assert texts[0].endswith("Input/output error")
+    assert "damaged-journal-00000001.log" in rig.disk.files
+    assert size_on_disk(rig) < 5 * SIZE
+    assert not rig.failures
+    # Here it is still in memory; what was copied is there after another start, and nothing that was settled.
+    assert rig.bodies("old") == [b"unreadable", b"readable"]
+    assert rig.again().bodies("old") == [b"readable"]
+    settle_first(rig.vhost.queues["old"], 2)
+    rig.settle_down()
+    assert rig.again().bodies("old") == []
+
+
+def test_what_was_moved_and_then_cannot_be_read_can_be_settled(rig: Rig) -> None:
+    """SPEC §8.4: a message that was moved to a segment of which nothing can be read, then settled, harms nobody."""
+    rig.publish(letter(b"old", "old"))
+    entry = rig.take("old")
+    through(rig, 60)
+    segment, offset = rig.store.journal.place_of(entry.location)
+    assert segment.number > 1
+    rig.disk.unreadable[segment.name] = [(offset, offset + 8)]
+    through(rig, 60)
+    assert segment.aside
+    assert rig.store.journal.place_of(entry.location) == (segment, offset)
+    rig.vhost.queues["old"].settle(entry)
+    through(rig, 60)
+    assert size_on_disk(rig) < 5 * SIZE
+    assert not rig.failures
+
+
+def test_copies_are_synced_before_the_file_goes_also_without_syncing_batches() -> None:
+    """SPEC §8.2: with `sync = "os"` compaction does not put what the system had written long ago at risk."""
+    rig = Rig(segment_size=SIZE, sync=False)
+    for name in ("q", "old"):
+        rig.queue(name)
+    rig.settle_down()
+    rig.publish(letter(b"old", "old"))
+    rig.settle_down()
+    for segment in rig.store.journal.segments.values():
+        segment.file.sync()
+    rig.disk.sync_folder()
+    choice = random.Random(1)
+    for _ in range(100):
+        through(rig, 2)
+        assert rig.after_power_cut(choice).bodies("old") == [b"old"]
+    assert segments(rig)[0] > 1

@@ -83,6 +83,16 @@ def test_changes_are_carried_out_all_or_none(file: DefinitionsFile) -> None:
     file.close()
 
 
+def test_full_disk_is_said_as_such(file: DefinitionsFile) -> None:
+    """SPEC §8.7: the reason is the disk's, not what SQLite makes of it afterwards."""
+    file._db.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(sqlite3.Error, match="database or disk is full"):
+        file.change([put("queue", "/", str(number), {"x": "x" * 1000}) for number in range(1000)])
+    file._db.execute("PRAGMA max_page_count = 100000")
+    assert file.rows() == []
+    file.close()
+
+
 def test_vhost_goes_with_everything_in_it_and_nothing_else(file: DefinitionsFile) -> None:
     """SPEC §8.1: deleting a vhost, even one without a name, leaves users and other vhosts alone."""
     file.change(

@@ -225,8 +225,8 @@ def test_failed_disk_yields_no_false_confirm(tmp_path: Path, what: str, text: st
             client.send(*publish(1, "q", b"kept", PERSISTENT))
             assert client.expect(spec.BasicAck).delivery_tag == 1
             Path(f"{data}.{what}").touch()
-            waiting.send(method(1, spec.QueueDeclare("not stored", durable=True)))
             client.send(*publish(1, "q", b"lost", PERSISTENT), *publish(1, "q", b"lost", PERSISTENT))
+            waiting.send(method(1, spec.QueueDeclare("not stored", durable=True)))
             assert [client.expect(spec.BasicNack).delivery_tag for _ in range(2)] == [2, 3]
             for end in (client, waiting):
                 assert end.expect(spec.ConnectionClose).reply_code == 320

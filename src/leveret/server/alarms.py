@@ -36,10 +36,12 @@ READ_PART = 4
 READ_MIN = 1 << 20
 SEGMENTS_MIN = 3
 
-# Publishers are stopped when so many bytes wait for the disk, until it is half of that; in little memory, fewer.
+# Publishers are stopped when so many bytes wait for the disk, until it is half of that; in little memory, fewer. They may
+# become one batch, which is in one segment: files stay small, and their space comes back, only if it is a part of one.
 BEHIND_BYTES = 64 << 20
 BEHIND_MIN = 1 << 20
 BEHIND_PART = 16
+BEHIND_SEGMENT_PART = 2
 
 log = logging.getLogger("leveret.alarms")
 
@@ -83,9 +85,9 @@ def memory_alarm(watermark: float, trim: Callable[[], None]) -> Alarm:
     return Alarm("low on memory", limit, lambda: limit - resident_bytes(), trim)
 
 
-def behind_bytes(memory_limit: int) -> int:
-    """How much may wait for the disk where so much memory may be used."""
-    return min(BEHIND_BYTES, max(BEHIND_MIN, memory_limit // BEHIND_PART))
+def behind_bytes(memory_limit: int, segment_size: int) -> int:
+    """How much may wait for the disk where so much memory may be used and files are so large."""
+    return min(BEHIND_BYTES, max(BEHIND_MIN, min(memory_limit // BEHIND_PART, segment_size // BEHIND_SEGMENT_PART)))
 
 
 def disk_alarm(folder: Path, free_limit: int, segment_size: int) -> Alarm:

@@ -126,7 +126,7 @@ def alarms_of(config: Config, loop: asyncio.AbstractEventLoop, broker: Broker, h
     if config.storage == "memory":
         return Alarms(loop, broker, [memory])
     disk = disk_alarm(Path(config.data_dir), config.disk_free_limit, config.segment_size)
-    return Alarms(loop, broker, [memory, disk], behind_bytes(memory.limit))
+    return Alarms(loop, broker, [memory, disk], behind_bytes(memory.limit, config.segment_size))
 
 
 def configured_broker(config: Config, opened: Opened | None = None) -> Broker:

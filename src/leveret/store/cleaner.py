@@ -4,14 +4,16 @@ Always the oldest, so that a settlement never outlives the message it is about, 
 
   (1) It begins when the files are more than twice what is live, and three segments on top.
   (2) Copied are live places, and how often live messages were given back; settlements need no copy.
-  (3) The file is removed when the copies are on disk.
+  (3) The file is removed when the copies are on disk; with `sync = "os"` too.
   (4) While a transaction is being committed nothing is copied or removed: its records do not count yet.
+  (5) What cannot be read is said and not copied: its file is kept aside, and the next segment has its turn.
 """
 
 import logging
 from typing import TYPE_CHECKING
 
 from leveret.broker.work import Task, Work
+from leveret.store.disk import File
 from leveret.store.journal import Journal
 from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT, REQUEUE
 from leveret.store.records import read_head, read_numbers, read_place
@@ -31,24 +33,51 @@ log = logging.getLogger("leveret.store")
 def oldest_to_clean(journal: Journal) -> Segment | None:
     """The segment to clean next, if that is worth while."""
     size = live = 0
+    oldest = journal.current
     for segment in journal.segments.values():
+        if segment.aside:
+            continue
         size += segment.size
         live += segment.live_size
+        if oldest is None or segment.number < oldest.number:
+            oldest = segment
     if size <= 2 * live + SPARE_SEGMENTS * journal.segment_size:
         return None
-    oldest = journal.segments[min(journal.segments)]
     return None if oldest is journal.current else oldest
+
+
+class Unreliable(File):
+    """A file being read that may fail: what cannot be read is missing, and that is said once."""
+
+    __slots__ = ("_failed", "_file")
+
+    def __init__(self, file: File) -> None:
+        self.name = file.name
+        self._file = file
+        self._failed = False
+
+    def read(self, offset: int, size: int) -> bytes:
+        try:
+            return self._file.read(offset, size)
+        except OSError as error:
+            if not self._failed:
+                log.error("%s: cannot be read at %d: %s", self.name, offset, error)
+            self._failed = True
+            return b""
 
 
 class Clean(Task):
     """Copies what is live of one segment, some at a time, and has the file removed."""
 
-    __slots__ = ("_at", "_batch", "_journal", "_offset", "_segment", "_store")
+    __slots__ = ("_at", "_batch", "_file", "_first", "_journal", "_offset", "_segment", "_store")
 
     def __init__(self, store: "Store", journal: Journal, segment: Segment) -> None:
         self._store = store
         self._journal = journal
         self._segment = segment
+        self._file = Unreliable(segment.file)
+        # The first segment that may have copies.
+        self._first = 0
         self._offset = HEADER_SIZE
         self._batch: Batch | None = None
         self._at = 0
@@ -59,8 +88,10 @@ class Clean(Task):
             self._store.wait_for_groups(self)
             return True
         if not segment.live_count and not segment.requeues:
-            self._store.cleaned(self._journal, segment)
+            self._store.cleaned(self._journal, segment, self._copies())
             return True
+        assert self._journal.current is not None
+        self._first = self._first or self._journal.current.number
         while work.left > 0:
             if self._batch is None and not self._read(work):
                 self._finish()
@@ -75,7 +106,12 @@ class Clean(Task):
         if segment.live_count:
             segment.damaged = True
             log.error("%s: %d messages are damaged and could not be copied", segment.name, segment.live_count)
-        self._store.cleaned(self._journal, segment)
+        self._store.cleaned(self._journal, segment, self._copies())
+
+    def _copies(self) -> list[Segment]:
+        if not self._first:
+            return []
+        return [segment for number, segment in self._journal.segments.items() if number >= self._first]
 
     def _read(self, work: Work) -> bool:
         """Read the next batch; False if there is none."""
@@ -83,12 +119,12 @@ class Clean(Task):
         segment = self._segment
         offset: int | None = self._offset
         while offset is not None and offset < segment.written:
-            self._batch = read_batch(segment, offset)
+            self._batch = read_batch(segment, offset, self._file)
             if self._batch is not None:
                 self._offset = self._batch.offset + len(self._batch.payload)
                 self._at = 0
                 return True
-            offset = next_batch_offset(segment, offset)
+            offset = next_batch_offset(segment, offset, self._file)
         return False
 
     def _copy(self, work: Work) -> None:

@@ -68,12 +68,14 @@ class Committer:
 
 
 def carry_out(work: Work, definitions: DefinitionsFile, sync: bool) -> None:
-    """Do one piece of work; without `sync`, have nothing synced."""
+    """Do one piece of work; without `sync`, have nothing synced but what takes the place of a file that is removed."""
     if work.changes:
         definitions.change(work.changes)
     if isinstance(work.subject, Reading | Filling):
         work.subject.read()
         return
+    if not sync and isinstance(work.subject, Removal):
+        work.subject.sync_copies()
     work.subject.write()
     if sync and work.sync:
         work.subject.sync()

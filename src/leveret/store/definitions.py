@@ -77,10 +77,12 @@ class DefinitionsFile:
         try:
             for statement, values in changes:
                 self._db.execute(statement, values)
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            # On a full disk SQLite has rolled back already, and would say that instead of why.
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def close(self) -> None:
         self._db.close()

@@ -279,8 +279,11 @@ class Journal:
         return taken
 
     def remove(self, segment: Segment) -> "Removal":
-        """Forget a segment; what the committer has to do then."""
-        del self.segments[segment.number]
+        """Forget a segment, unless something in it could not be copied; what the committer has to do then."""
+        if segment.live_count:
+            segment.aside = True
+        else:
+            del self.segments[segment.number]
         return Removal(self._disk, segment)
 
     def committed(self, batch: "Batch") -> None:
@@ -315,17 +318,26 @@ class Batch:
 
 
 class Removal:
-    """A segment that nobody needs any more, whose file goes."""
+    """A segment that nobody needs any more, whose file goes. `copies` are those that have what was live in it."""
 
-    __slots__ = ("_disk", "_segment")
+    __slots__ = ("_disk", "_segment", "copies")
 
     def __init__(self, disk: Disk, segment: Segment) -> None:
         self._disk = disk
         self._segment = segment
+        self.copies: list[Segment] = []
+
+    def sync_copies(self) -> None:
+        """Have on disk what was copied out of it, where batches are not synced; runs in the committer's thread."""
+        for segment in self.copies:
+            segment.file.sync()
+        if self.copies:
+            self._disk.sync_folder()
 
     def write(self) -> None:
         """Remove it; runs in the committer's thread."""
-        self._segment.file.close()
+        if not self._segment.aside:
+            self._segment.file.close()
         if self._segment.damaged:
             self._disk.rename(self._segment.name, f"damaged-{self._segment.name}")
         else:

@@ -4,6 +4,7 @@ cdef int GRANULE
 
 @cython.final
 cdef class Segment:
+    cdef public bint aside
     cdef public bint damaged
     cdef public object file
     cdef public Py_ssize_t live_count

@@ -32,11 +32,12 @@ class Segment:
 
     `size` counts what is handed to the committer too, `written` only what is in the file. `origins` are the places that
     were moved here, by offset, and the locations by which their entries know them. A `damaged` file is never removed, but
-    kept aside.
+    kept `aside`, under another name, and open while something in it is live.
     """
 
     __slots__ = (
         "_dead",
+        "aside",
         "damaged",
         "file",
         "live_count",
@@ -62,6 +63,7 @@ class Segment:
         # Whether it has records of messages that were given back.
         self.requeues = False
         self.damaged = False
+        self.aside = False
         self.origins: dict[int, int] = {}
         self._dead = bytearray()
 
@@ -149,17 +151,18 @@ class Batch:
         self.payload = payload
 
 
-def read_batch(segment: Segment, offset: int) -> Batch | None:
-    """The batch at `offset`; None if what is there is not a whole one of this segment's."""
-    return _read_batch(segment.file, offset, segment.salt)
+def read_batch(segment: Segment, offset: int, file: File | None = None) -> Batch | None:
+    """The batch at `offset`; None if what is there is not a whole one of this segment's. `file` is read for its own."""
+    return _read_batch(file or segment.file, offset, segment.salt)
 
 
-def next_batch_offset(segment: Segment, offset: int) -> int | None:
+def next_batch_offset(segment: Segment, offset: int, file: File | None = None) -> int | None:
     """Where the next batch that is whole begins, after a place where none is."""
-    head = _read_head(segment.file, offset, segment.salt)
+    file = file or segment.file
+    head = _read_head(file, offset, segment.salt)
     # A head that is whole says where its batch ends.
     at = offset + 8 if head is None else offset + BATCH_HEAD_SIZE + head[3]
-    return _next_batch_offset(segment.file, at, segment.written, segment.salt)
+    return _next_batch_offset(file, at, segment.written, segment.salt)
 
 
 def _read_head(file: File, offset: int, salt: int | None) -> tuple[int, int, int, int, int] | None:

@@ -87,7 +87,7 @@ class Store(Storage):
         self._spilling_size = 0
         self._readings: list[Reading | Filling] = []
         self._cleaning: set[Journal] = set()
-        self._removable: list[tuple[int, Journal, Segment]] = []
+        self._removable: list[tuple[int, Journal, Segment, list[Segment]]] = []
         self.open_groups: set[int] = set()
         self._waiting: list[Clean] = []
         self._next_queue_id = next_queue_id
@@ -335,19 +335,20 @@ class Store(Storage):
         """Go on with this when no transaction is being committed."""
         self._waiting.append(clean)
 
-    def cleaned(self, log: Journal, segment: Segment) -> None:
-        """Nothing live is left in a segment once what was said up to now is written."""
-        self._removable.append((log.position(), log, segment))
+    def cleaned(self, log: Journal, segment: Segment, copies: list[Segment]) -> None:
+        """Nothing live is left in a segment once what was said up to now is written, to `copies`."""
+        self._removable.append((log.position(), log, segment, [] if log is self.spill else copies))
         self._remove_cleaned()
 
     def _remove_cleaned(self) -> None:
         waiting, self._removable = self._removable, []
-        for position, log, segment in waiting:
+        for position, log, segment, copies in waiting:
             if position > log.synced:
-                self._removable.append((position, log, segment))
+                self._removable.append((position, log, segment, copies))
                 continue
             self._cleaning.discard(log)
             removal = log.remove(segment)
+            removal.copies = copies
             if self._committer is not None:
                 self._committer.put(Work(removal, [], self._removed))
             self._clean(log)

@@ -1,0 +1,288 @@
+"""Disks that fail, fill up or may no longer be written, under clients that publish with confirms and commit transactions.
+
+Whatever fails, nobody is told that something is stored which is not; the broker stops, or stops publishers, and says why;
+and when the disk is well again, everything promised is there.
+"""
+
+import contextlib
+import errno
+import os
+import random
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+from tests.crash.noted_load import Load, Notes, declare_all, read_and_compare
+from tests.properties.dialogue import method, publish
+from tests.server.support import MIB, PATIENCE, Client, Process, eventually
+
+from leveret.wire import spec
+from leveret.wire.properties import Properties
+
+PERSISTENT = Properties(delivery_mode=2)
+SEGMENT = 1 << 16
+FAULT_RUNS = int(os.environ.get("SOAK_FAULTS", "1"))
+MOUNTED = "filesystem/data"
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+
+
+class Witness(Client):
+    """A client that may be refused, and is told of the broker's end: `told` has what it heard of that."""
+
+    def __init__(self, port: int, told: list[spec.Method]) -> None:
+        super().__init__(port)
+        self._told = told
+
+    def read(self) -> spec.Method:
+        found = super().read()
+        while isinstance(found, spec.BasicNack | spec.ConnectionClose):
+            self._told.append(found)
+            if isinstance(found, spec.ConnectionClose):
+                self.send(method(0, spec.ConnectionCloseOk()))
+                raise EOFError
+            found = super().read()
+        return found
+
+
+class Failing(Process):
+    """A broker whose disk fails as `faults` says; it is over before this is, or is killed."""
+
+    def __init__(self, folder: Path, data: str = "data") -> None:
+        self.faults = folder / "faults"
+        given = {"LEVERET_SEGMENT_SIZE": str(SEGMENT), "LEVERET_DISK_FREE_LIMIT": "0", "FAULTS": str(self.faults)}
+        script = str(Path(__file__).with_name("failing_broker.py"))
+        super().__init__(folder, "--data-dir", str(folder / data), environment=given, program=(script,))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.popen.kill()
+        self.popen.wait()
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
+        if kind is None:
+            assert "Traceback" not in self.log
+            assert "damaged" not in self.log
+
+    def does_not_start(self) -> None:
+        """It says why it cannot use its folder."""
+        with self.popen:
+            self.popen.wait(PATIENCE)
+        assert self.popen.returncode == 1
+        assert "leveret: cannot use the data folder" in self.log
+        assert "Traceback" not in self.log
+
+    def ends(self, reason: str) -> None:
+        """It stops by itself, before the patience of those who wait is over, and says why."""
+        self.popen.wait(PATIENCE)
+        assert self.popen.returncode == 1
+        text = self.log
+        assert f"storage failed, the broker stops: {reason}" in text
+        assert f"leveret: storage failed: {reason}" in text
+
+
+class Filesystem:
+    """A small one of its own."""
+
+    def __init__(self, folder: Path, options: str) -> None:
+        self.folder = folder
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "leveret-test", folder], check=True)
+
+    def __enter__(self) -> "Filesystem":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["umount", "--lazy", self.folder], check=True)
+
+    def change(self, options: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{options}", self.folder], check=True)
+
+    def fill(self) -> Path:
+        """Leave no octet free; the file that takes it all."""
+        filler = self.folder / "filler"
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(SEGMENT))
+        return filler
+
+
+def declared(broker: Process) -> None:
+    with broker.login() as client:
+        declare_all(client)
+
+
+def recovered(folder: Path, notes: Notes, data: str = "data") -> None:
+    """Start once more, on a disk that is well, and compare."""
+    with Failing(folder, data) as broker:
+        read_and_compare(broker, notes, random.Random(1))
+
+
+@pytest.mark.parametrize("seed", range(FAULT_RUNS))
+@pytest.mark.parametrize(
+    ("what", "number"),
+    [
+        ("write", errno.EIO),
+        ("write", errno.ENOSPC),
+        ("sync", errno.EIO),
+        ("sync", errno.ENOSPC),
+        ("create", errno.ENOSPC),
+        ("create", errno.EROFS),
+        ("remove", errno.EROFS),
+        ("sync_folder", errno.EIO),
+    ],
+)
+def test_failing_disk_under_load(tmp_path: Path, what: str, number: int, seed: int) -> None:
+    """SPEC §8.7: no false confirm or commit, a clean stop with the reason, and everything promised is there later."""
+    notes = Notes()
+    told: list[spec.Method] = []
+    with Failing(tmp_path) as broker:
+        declared(broker)
+        load = Load(broker.port, notes, random.Random(seed), lambda port: Witness(port, told))
+        time.sleep(0.3 + 0.1 * seed)
+        broker.faults.write_text(f"{what} {number}")
+        if what == "remove":
+            purge(broker, notes)
+        broker.ends(f"[Errno {number}] {os.strerror(number)}")
+        load.end()
+    assert notes.confirmed, "nothing was confirmed"
+    assert notes.moved, "nothing was committed"
+    closes = [one for one in told if isinstance(one, spec.ConnectionClose)]
+    assert len(closes) == 7
+    assert {close.reply_code for close in closes} == {320}
+    broker.faults.unlink()
+    recovered(tmp_path, notes)
+
+
+def purge(broker: Process, notes: Notes) -> None:
+    """Empty what nobody consumes, so that there are files to remove."""
+    with broker.login() as client:
+        for name in ("fan2", "to", "log", "dead"):
+            client.send(method(1, spec.QueuePurge(name)))
+        with contextlib.suppress(EOFError, AssertionError):
+            for _ in range(4):
+                client.expect(spec.QueuePurgeOk)
+    # Whether it was done or not: nothing was promised of these.
+    for identities in (notes.published.copy(), notes.confirmed.copy()):
+        notes.acknowledged |= {one for one in identities if one[0] != "fan1"}
+
+
+@needs_root
+def test_disk_that_somebody_else_fills(tmp_path: Path) -> None:
+    """SPEC §8.6 and §8.7: publishers are stopped, or the broker stops and says why; with room again all is there."""
+    notes = Notes()
+    with Filesystem(tmp_path / "filesystem", "size=24m") as filesystem:
+        with Failing(tmp_path, MOUNTED) as broker:
+            declared(broker)
+            load = Load(broker.port, notes, random.Random(1), lambda port: Witness(port, []))
+            time.sleep(0.3)
+            filler = filesystem.fill()
+            eventually(lambda: "low on disk (" in broker.log or broker.popen.poll() is not None)
+            # Consumers go on until what they say finds no room either.
+            broker.ends("[Errno 28] No space left on device")
+            load.end()
+        assert notes.confirmed
+        # Nothing can be done without any room, and nothing is spoilt.
+        Failing(tmp_path, MOUNTED).does_not_start()
+        filler.unlink()
+        recovered(tmp_path, notes, MOUNTED)
+
+
+@needs_root
+def test_disk_that_fills_up(tmp_path: Path) -> None:
+    """SPEC §8.6: publishers are stopped before the disk is full, and go on when consumers have made room."""
+    body = bytes(20_000)
+    with (
+        Filesystem(tmp_path / "filesystem", "size=16m"),
+        Failing(tmp_path, MOUNTED) as broker,
+        broker.login(capabilities=("connection.blocked",)) as publisher,
+        broker.login() as consumer,
+    ):
+        publisher.declare("q", durable=True)
+        publisher.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+        for _ in range(2):
+            confirmed = fill_queue(publisher, body)
+            assert confirmed * len(body) > 8 * MIB
+            consumer.call(spec.BasicConsume("q", consumer_tag="c", no_ack=True), spec.BasicConsumeOk)
+            for _ in range(confirmed):
+                assert consumer.delivery() == body
+            consumer.call(spec.BasicCancel("c"), spec.BasicCancelOk)
+            publisher.expect(spec.ConnectionUnblocked)
+        assert broker.popen.poll() is None
+        assert "storage failed" not in broker.log
+
+
+def fill_queue(publisher: Client, body: bytes) -> int:
+    """Publish until publishers are stopped; how many were confirmed before."""
+    confirmed = 0
+    while True:
+        publisher.send(*publish(1, "q", body, PERSISTENT))
+        found = publisher.read()
+        if isinstance(found, spec.ConnectionBlocked):
+            assert found.reason == "low on disk"
+            # This one was the last.
+            publisher.expect(spec.BasicAck)
+            return confirmed + 1
+        assert isinstance(found, spec.BasicAck)
+        confirmed += 1
+
+
+@needs_root
+def test_full_definitions(tmp_path: Path) -> None:
+    """SPEC §8.7: a queue whose definition finds no room is not answered, and the reason is said."""
+    with Filesystem(tmp_path / "filesystem", "size=8m") as filesystem:
+        with Failing(tmp_path, MOUNTED) as broker:
+            with broker.login() as client:
+                client.declare("kept", durable=True)
+                filler = filesystem.fill()
+                frames = [
+                    method(1, spec.QueueDeclare(f"{number}", durable=True, arguments={"x-note": "n" * 60_000}))
+                    for number in range(20)
+                ]
+                client.send(*frames)
+                answered = 0
+                while isinstance(found := client.read(), spec.QueueDeclareOk):
+                    answered += 1
+                assert isinstance(found, spec.ConnectionClose)
+                assert found.reply_code == 320
+                client.send(method(0, spec.ConnectionCloseOk()))
+            broker.ends("database or disk is full")
+        filler.unlink()
+        with Failing(tmp_path, MOUNTED) as broker, broker.login() as client:
+            client.declare("kept", passive=True)
+            for number in range(answered):
+                client.declare(f"{number}", passive=True)
+
+
+@needs_root
+def test_full_inode_table(tmp_path: Path) -> None:
+    """SPEC §8.7: where no more files can be made, the broker stops with the reason, and goes on when they can."""
+    notes = Notes()
+    told: list[spec.Method] = []
+    with Filesystem(tmp_path / "filesystem", "size=64m,nr_inodes=14") as filesystem:
+        with Failing(tmp_path, MOUNTED) as broker:
+            declared(broker)
+            load = Load(broker.port, notes, random.Random(1), lambda port: Witness(port, told))
+            broker.ends("[Errno 28] No space left on device")
+            load.end()
+        assert notes.confirmed
+        assert len([one for one in told if isinstance(one, spec.ConnectionClose)]) == 7
+        filesystem.change("nr_inodes=1000")
+        recovered(tmp_path, notes, MOUNTED)
+
+
+def test_folder_that_may_no_longer_be_written(tmp_path: Path) -> None:
+    """SPEC §8.7: in a folder that is read-only from some moment on the broker stops, does not start, and loses nothing."""
+    data = tmp_path / "data"
+    notes = Notes()
+    with Failing(tmp_path) as broker:
+        declared(broker)
+        load = Load(broker.port, notes, random.Random(1), lambda port: Witness(port, []))
+        time.sleep(0.3)
+        data.chmod(0o555)
+        broker.ends("[Errno 13] Permission denied")
+        load.end()
+    assert notes.confirmed
+    Failing(tmp_path).does_not_start()
+    data.chmod(0o755)
+    recovered(tmp_path, notes)
