@@ -1,5 +1,6 @@
 """What a client is told, and when: confirms and answers wait for the disk, deliveries and other clients do not."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from leveret.wire.properties import Properties
 
 PERSISTENT = Properties(delivery_mode=2)
 SHORT_S = 0.2
+PURGED = 60_000
 
 
 class Held:
@@ -165,6 +167,27 @@ def test_durable_definition_is_answered_after_the_sync(held: Held, request_: spe
         held.gate.set()
         client.expect(answer)
         client.expect(spec.BasicGetEmpty)
+
+
+def test_purge_beside_unacknowledged_messages_is_answered_when_all_of_it_is_synced(held: Held, tmp_path: Path) -> None:
+    """SPEC §8.2: what was purged and answered does not come back, however many there were."""
+    copied = tmp_path / "copied"
+    with held.login() as client:
+        client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+        frames = publish(1, "q", b"x", PERSISTENT)
+        for _ in range(PURGED // 1000):
+            client.send(*frames * 1000)
+        ack = client.expect(spec.BasicAck)
+        while ack.delivery_tag < PURGED:
+            ack = client.expect(spec.BasicAck)
+        client.call(spec.BasicGet("q"), spec.BasicGetOk)
+        client.skip_content()
+        assert client.call(spec.QueuePurge("q"), spec.QueuePurgeOk).message_count == PURGED - 1
+        held.gate.clear()
+        shutil.copytree(tmp_path / "data", copied)
+        held.gate.set()
+    with InProcess(Config(port=0, data_dir=str(copied))) as node, node.login() as client:
+        assert client.declare("q", passive=True) == 1
 
 
 @pytest.mark.parametrize("how", ["abort", "shut"])

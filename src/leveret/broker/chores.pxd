@@ -18,6 +18,7 @@ cdef class Trim(Task):
     cpdef bint run(self, Work work) except -1
 
 cdef class Discard(Task):
+    cdef public bint done
     cdef list _heads
     cdef object _ledger
     cdef Pages _pages

@@ -54,9 +54,10 @@ class Trim(Task):
 class Discard(Task):
     """Frees chains of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
 
-    __slots__ = ("_heads", "_ledger", "_pages")
+    __slots__ = ("_heads", "_ledger", "_pages", "done")
 
     def __init__(self, heads: list[Entry], ledger: Any = None, pages: Pages | None = None) -> None:
+        self.done = False
         self._heads = heads
         self._ledger = ledger
         self._pages = pages
@@ -68,6 +69,7 @@ class Discard(Task):
             return False
         for _ in range(DISCARD_PIECE):
             if not self._heads:
+                self.done = True
                 return True
             entry = self._heads.pop()
             if entry.next is not None:

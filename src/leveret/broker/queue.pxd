@@ -55,6 +55,7 @@ cdef class Queue:
     cdef object _deduplication
     cdef object _cuts
     cdef public bint trimming
+    cdef public object discard
 
     @cython.locals(entry=Entry)
     cpdef bint accept(self, Message message, long long now) except -1

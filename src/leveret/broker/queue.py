@@ -69,6 +69,7 @@ class Queue:
         "dead",
         "deferred",
         "deleted",
+        "discard",
         "durable",
         "expired",
         "handed",
@@ -142,6 +143,7 @@ class Queue:
         self.handed: list[Entry] = []
         self._expiry: Expiry | None = None
         self._cuts: Cuts | None = None
+        self.discard: Discard | None = None
         self.trimming = False
         self._deduplication: Deduplication | None = None
 
@@ -229,7 +231,11 @@ class Queue:
         self.ready_bytes = 0
         if self._deduplication is not None:
             self._forget_keys()
-        self.work.add(Discard(self.chain.detach() + self.back.detach(), self._purged(), self.pages))
+        teller = self._purged()
+        discard = Discard(self.chain.detach() + self.back.detach(), teller, self.pages)
+        self.work.add(discard)
+        # Until it is done storage has not heard of all.
+        self.discard = discard if teller is not None and teller is self.ledger else None
         self.pages = Pages()
         self.back_count = 0
         self.back_bytes = 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from leveret.broker.chores import Discard
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
 from leveret.broker.work import Task, Work
@@ -18,6 +19,22 @@ class AwaitPage(Task):
 
     def run(self, work: Work) -> bool:
         if self._queue.loading is not None:
+            return False
+        self._done()
+        return True
+
+
+class AwaitDiscard(Task):
+    """Done when storage has been told of each message that was purged."""
+
+    __slots__ = ("_discard", "_done")
+
+    def __init__(self, discard: Discard, done: Callable[[], None]) -> None:
+        self._discard = discard
+        self._done = done
+
+    def run(self, work: Work) -> bool:
+        if not self._discard.done:
             return False
         self._done()
         return True

@@ -6,7 +6,7 @@ Each handler checks, calls the vhost, and answers unless the client asked for no
 from typing import TYPE_CHECKING
 
 from leveret.broker.vhost import check_not_default, stripped
-from leveret.protocol.awaiting import Await
+from leveret.protocol.awaiting import Await, AwaitDiscard
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import declare_reply_to
 from leveret.wire.spec import (
@@ -148,7 +148,11 @@ def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
     name = channel.queue_name(m.queue)
     channel.session.rights.check_queue("read", name)
     queue = channel.vhost.queue(name, channel.session)
-    reply_stored(channel, m.no_wait, QueuePurgeOk(queue.purge()), queue.durable)
+    answer = QueuePurgeOk(queue.purge())
+    if queue.discard is not None and not m.no_wait:
+        channel.session.do(AwaitDiscard(queue.discard, lambda: when_stored(channel, answer)))
+    else:
+        reply_stored(channel, m.no_wait, answer, queue.durable)
 
 
 def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
