@@ -299,3 +299,20 @@ def test_found_are_in_order_and_of_two_the_later() -> None:
     found = [(page.seq(at), (page.location(at) & OFFSET_MASK) // 16, page.redelivered(at)) for at in range(page.count)]
     assert found == [(3, 32, False), (5, 51, False), (6, 60, True), (9, 90, False)]
     assert [number for number in (31, 32, 50, 51, 60, 90) if segment.is_dead(number * 16)] == [31, 50]
+
+
+def test_long_recovery_tells_how_far_it_is(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPEC §8.3: whoever waits sees that something happens."""
+    now = 0.0
+
+    def later() -> float:
+        nonlocal now
+        now += 1.5
+        return now
+
+    monkeypatch.setattr("leveret.store.recovery.monotonic", later)
+    rig = rig_with(3, 3)
+    caplog.set_level(logging.INFO)
+    rig.again()
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("recovering")]
+    assert told == ["recovering: 50 % of 0 MB", "recovering: 100 % of 0 MB"]

@@ -35,6 +35,7 @@ cdef class Recovery:
     cdef object _disk
     cdef Journal _journal
     cdef dict _gone
+    cdef object _progress
     cdef set _committed
     cdef list _in_groups
     cdef list _ends

@@ -15,6 +15,7 @@ import logging
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from time import monotonic
 
 from leveret.broker.message import Entry
 from leveret.broker.pages import Pages
@@ -32,6 +33,7 @@ NAME = re.compile(PREFIX + r"-(\d+)\.log")
 
 log = logging.getLogger("leveret.store")
 
+PROGRESS_S = 2.0
 FOUND_SIZE = 24
 NOTHING = bytes(FOUND_SIZE)
 
@@ -138,6 +140,21 @@ class Found:
         return kept
 
 
+class Progress:
+    """Tells now and then how far a long recovery is: both readings of `total` octets."""
+
+    def __init__(self, total: int) -> None:
+        self._total = 2 * total
+        self._done = 0
+        self._told_at = monotonic()
+
+    def step(self, size: int) -> None:
+        self._done += size
+        if monotonic() - self._told_at >= PROGRESS_S:
+            self._told_at = monotonic()
+            log.info("recovering: %d %% of %d MB", 100 * self._done // self._total, self._total // 2_000_000)
+
+
 class Recovery:
     """Reads one folder's journal into `journal`."""
 
@@ -154,6 +171,7 @@ class Recovery:
         self.highest_queue_id = 0
         self.message_count = 0
         self.damage: list[str] = []
+        self._progress = Progress(0)
 
     # The first reading
 
@@ -165,7 +183,10 @@ class Recovery:
             if segment is not None:
                 self._journal.segments[number] = segment
                 segment.requeues = True
-                self._read_segment(segment)
+        self._progress = Progress(sum(segment.size for segment in self._journal.segments.values()))
+        for segment in list(self._journal.segments.values()):
+            self._read_segment(segment)
+            self._progress.step(segment.size)
         for segment, offset, lost in self._ends:
             if clean or lost <= self._synced:
                 self._report(segment, offset, segment.size)
@@ -295,6 +316,7 @@ class Recovery:
             if number != last:
                 for batch in self._whole_batches(segment):
                     self._place(segment, batch, found)
+                self._progress.step(segment.size)
         return found
 
     def _whole_batches(self, segment: Segment) -> Iterator[Batch]:
