@@ -45,14 +45,14 @@ WORKLOADS = {
     "transient-autoack": Workload(("--size", "100"), 300_000, {"leveret": 6.0, "plain": 1.5}, {"leveret": 1.6}),
     "transient-confirm-ack100": _workload("--size 100 --confirm --ack 100", 300_000, 8.0),
     "transient-confirm-ack1": _workload("--size 100 --confirm --ack 1", 100_000, 6.0),
-    "persistent-confirm-ack100": _workload("--size 100 --confirm --ack 100 --persistent", 200_000),
-    "persistent-1k": _workload("--size 1024 --confirm --ack 100 --persistent", 100_000),
+    "persistent-confirm-ack100": _workload("--size 100 --confirm --ack 100 --persistent", 200_000, 5.0),
+    "persistent-1k": _workload("--size 1024 --confirm --ack 100 --persistent", 100_000, 6.0),
     "20-queues": _workload("--size 100 --confirm --ack 100 --queues 20", 300_000, 6.0),
     "properties": _workload("--size 100 --props --confirm --ack 100", 200_000, 6.0),
     "topic-1000-keys": _workload("--size 100 --keys 1000 --idle-bindings 2000", 200_000, 8.0),
     "fanout-10": _workload("--size 100 --fanout --queues 10", 40_000, 5.0),
-    "deep-queue": _workload("--size 100 --drain", 1_000_000),
-    "deep-queue-persistent": _workload("--size 100 --drain --persistent --confirm --ack 100", 300_000),
+    "deep-queue": _workload("--size 100 --drain", 1_000_000, 8.0),
+    "deep-queue-persistent": _workload("--size 100 --drain --persistent --confirm --ack 100", 300_000, 8.0),
     "big-64k": _workload("--size 65536 --confirm --ack 10", 10_000, 1.5),
 }
 
@@ -134,7 +134,10 @@ def run_workload(name: str, brokers: Sequence[Broker], rounds: int, scale: float
         )
         for broker, done in runs.items()
     ]
-    publishing = [Result(f"{name} publishing", broker, _median(done, "publish_rate")) for broker, done in runs.items()]
+    publishing = [
+        Result(f"{name} publishing", broker, _median(done, "publish_rate"), ratio_demanded=workload.ratios.get(broker))
+        for broker, done in runs.items()
+    ]
     return _with_reference(results) + (_with_reference(publishing) if drained else [])
 
 

@@ -10,7 +10,8 @@ from leveret.store.definitions import DefinitionsFile
 from leveret.store.disk import Disk
 from leveret.store.inspection import Inspection
 from leveret.store.journal import Batch, Journal
-from leveret.store.records import SETTLE, write_numbers
+from leveret.store.layout import SETTLE
+from leveret.store.records import write_numbers
 
 
 def taken(journal: Journal) -> Batch:

@@ -5,7 +5,8 @@ from tests.store.simulated_disk import SimulatedDisk
 from tests.store.support import Rig, Taker, letter
 
 from leveret.store.journal import Journal, merged
-from leveret.store.records import COMMIT, MESSAGE, PURGE, REQUEUE, SETTLE, read_head, read_numbers, read_place
+from leveret.store.layout import COMMIT, MESSAGE, PURGE, REQUEUE, SETTLE
+from leveret.store.records import read_head, read_numbers, read_place
 from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE
 
 KINDS = {MESSAGE: "message", SETTLE: "settle", PURGE: "purge", REQUEUE: "requeue", COMMIT: "commit"}

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from tests.store.simulated_disk import Content, SimulatedDisk
 from tests.store.support import Rig, letter
 
+from leveret.broker.pages import Pages
+from leveret.store.journal import Journal
+from leveret.store.layout import OFFSET_MASK
 from leveret.store.recovery import Found, Gone
 from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE
 
@@ -283,16 +286,16 @@ def test_gone_has_runs_purges_and_counts() -> None:
 def test_found_are_in_order_and_of_two_the_later() -> None:
     """SPEC §8.4: what compaction has copied is there once, where it was written last."""
 
-    class Released:
-        def __init__(self) -> None:
-            self.locations: list[int] = []
-
-        def release(self, location: int) -> None:
-            self.locations.append(location)
-
+    journal = Journal(SimulatedDisk())  # type: ignore[arg-type]
+    journal.begin(1, 1)
+    segment = journal.segments[1]
     places = Found()
-    for seq, location in ((5, 50), (6, 60), (3, 31), (5, 51), (3, 32), (9, 90)):
-        places.add(seq, location, 1, 0)
-    released = Released()
-    assert [place[:2] for place in places.in_order(released)] == [(3, 32), (5, 51), (6, 60), (9, 90)]  # type: ignore[arg-type]
-    assert released.locations == [31, 50]
+    for seq, number in ((5, 50), (6, 60), (3, 31), (5, 51), (3, 32), (9, 90)):
+        places.add(seq, 1 << 32 | number * 16, 1, 0)
+        segment.live_count += 1
+    pages = Pages()
+    assert places.fill(pages, {6: 2, 7: 1}, journal, True) == {6: 2}
+    page = pages.take()
+    found = [(page.seq(at), (page.location(at) & OFFSET_MASK) // 16, page.redelivered(at)) for at in range(page.count)]
+    assert found == [(3, 32, False), (5, 51, False), (6, 60, True), (9, 90, False)]
+    assert [number for number in (31, 32, 50, 51, 60, 90) if segment.is_dead(number * 16)] == [31, 50]

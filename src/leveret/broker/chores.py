@@ -63,8 +63,7 @@ class Discard(Task):
 
     def run(self, work: Work) -> bool:
         if self._pages is not None and self._pages.count:
-            for record in self._pages.take():
-                work.storage.forget(record, self._ledger)
+            work.storage.forget(self._pages.take(), self._ledger)
             work.left -= PAGE_SIZE // 8
             return False
         for _ in range(DISCARD_PIECE):

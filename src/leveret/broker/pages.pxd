@@ -1,11 +1,40 @@
 cimport cython
-from leveret.broker.message cimport Entry
+from leveret.octets cimport Room, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 
-cdef class Pages:
-    cdef list _pages
+cdef int RECORD_SIZE
+cdef long COUNT_MAX
+
+@cython.final
+cdef class Page:
+    cdef bytearray _records
     cdef public Py_ssize_t count
     cdef public long long body_bytes
-    cdef long long _last_bytes
-    @cython.locals(pages=list)
+    @cython.locals(p=Room, at=Py_ssize_t)
     cpdef add(self, long long seq, long long location, Py_ssize_t body_size, long delivery_count, bint redelivered)
-    cpdef list take(self)
+    cpdef bint is_full(self)
+    cpdef close(self)
+    @cython.locals(p=Room)
+    cpdef long long seq(self, Py_ssize_t index)
+    @cython.locals(p=Room)
+    cpdef long long location(self, Py_ssize_t index)
+    @cython.locals(p=Room)
+    cpdef Py_ssize_t body_size(self, Py_ssize_t index)
+    @cython.locals(p=Room)
+    cpdef long delivery_count(self, Py_ssize_t index)
+    @cython.locals(p=Room)
+    cpdef bint redelivered(self, Py_ssize_t index)
+    @cython.locals(p=Room, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, found="long long")
+    cpdef bint move(self, long long seq, long long location)
+
+@cython.final
+cdef class Pages:
+    cdef list _pages
+    cdef Page _last
+    cdef public Py_ssize_t count
+    cdef public long long body_bytes
+    @cython.locals(last=Page)
+    cpdef add(self, long long seq, long long location, Py_ssize_t body_size, long delivery_count, bint redelivered)
+    @cython.locals(page=Page)
+    cpdef Page take(self)
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+    cpdef bint move(self, long long seq, long long location)

@@ -6,93 +6,121 @@ A page holds up to 1,024 records in order of seq, and not much more than 2 MiB o
 storage to be loaded, and comes back as entries. Knows nothing of files.
 """
 
-from struct import Struct
-
-from leveret.broker.message import Entry
+from leveret.octets import put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 
 PAGE_SIZE = 1024
 PAGE_BYTES = 2 << 20
-RECORD = Struct("<QQIHH")
+RECORD_SIZE = 24
 COUNT_MAX = (1 << 16) - 1
 
 
-class Record:
-    """A message that is paged out, as it was when it went."""
+class Page:
+    """Messages as they were when they went: `count` of them with `body_bytes` of bodies."""
 
-    __slots__ = ("body_size", "delivery_count", "location", "redelivered", "seq")
+    __slots__ = ("_records", "body_bytes", "count")
 
-    def __init__(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: int) -> None:
-        self.seq = seq
-        self.location = location
-        self.body_size = body_size
-        self.delivery_count = delivery_count
-        self.redelivered = redelivered
+    def __init__(self) -> None:
+        self._records = bytearray(PAGE_SIZE * RECORD_SIZE)
+        self.count = 0
+        self.body_bytes = 0
+
+    def add(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> None:
+        p = self._records
+        at = self.count * RECORD_SIZE
+        put_u64(p, at, seq)
+        put_u64(p, at + 8, location)
+        put_u32(p, at + 16, body_size)
+        put_u16(p, at + 20, min(delivery_count, COUNT_MAX))
+        put_u16(p, at + 22, redelivered)
+        self.count += 1
+        self.body_bytes += body_size
+
+    def is_full(self) -> bool:
+        return self.count >= PAGE_SIZE or self.body_bytes >= PAGE_BYTES
+
+    def close(self) -> None:
+        """Nothing will be added: keep no room for it."""
+        del self._records[self.count * RECORD_SIZE :]
+
+    def seq(self, index: int) -> int:
+        p = self._records
+        return u64_at(p, index * RECORD_SIZE)
+
+    def location(self, index: int) -> int:
+        p = self._records
+        return u64_at(p, index * RECORD_SIZE + 8)
+
+    def body_size(self, index: int) -> int:
+        p = self._records
+        return u32_at(p, index * RECORD_SIZE + 16)
+
+    def delivery_count(self, index: int) -> int:
+        p = self._records
+        return u16_at(p, index * RECORD_SIZE + 20)
+
+    def redelivered(self, index: int) -> bool:
+        p = self._records
+        return u16_at(p, index * RECORD_SIZE + 22) != 0
+
+    def move(self, seq: int, location: int) -> bool:
+        """Storage has moved a message; False if it is not here."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            found = self.seq(middle)
+            if found == seq:
+                p = self._records
+                put_u64(p, middle * RECORD_SIZE + 8, location)
+                return True
+            if found < seq:
+                low = middle + 1
+            else:
+                high = middle
+        return False
 
 
 class Pages:
     """The pages of one queue, the oldest first; `count` messages with `body_bytes` of bodies."""
 
-    __slots__ = ("_last_bytes", "_pages", "body_bytes", "count")
+    __slots__ = ("_last", "_pages", "body_bytes", "count")
 
     def __init__(self) -> None:
-        self._pages: list[bytearray] = []
-        self._last_bytes = 0
+        self._pages: list[Page] = []
+        self._last: Page | None = None
         self.count = 0
         self.body_bytes = 0
 
     def add(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> None:
         """Page out one more message, behind the others."""
-        pages = self._pages
-        if not pages or self._last_bytes >= PAGE_BYTES or len(pages[len(pages) - 1]) >= PAGE_SIZE * RECORD.size:
-            pages.append(bytearray())
-            self._last_bytes = 0
-        pages[len(pages) - 1] += RECORD.pack(seq, location, body_size, min(delivery_count, COUNT_MAX), redelivered)
+        last = self._last
+        if last is None or last.is_full():
+            if last is not None:
+                last.close()
+            last = self._last = Page()
+            self._pages.append(last)
+        last.add(seq, location, body_size, delivery_count, redelivered)
         self.count += 1
         self.body_bytes += body_size
-        self._last_bytes += body_size
 
-    def take(self) -> list[Record]:
-        """The oldest page's messages, which are not counted here any more."""
+    def take(self) -> Page:
+        """The oldest page, whose messages are not counted here any more."""
         page = self._pages.pop(0)
-        records = [Record(*fields) for fields in RECORD.iter_unpack(page)]
-        self.count -= len(records)
-        for record in records:
-            self.body_bytes -= record.body_size
-        return records
+        if page is self._last:
+            self._last = None
+        self.count -= page.count
+        self.body_bytes -= page.body_bytes
+        return page
 
     def move(self, seq: int, location: int) -> bool:
         """Storage has moved a message; False if it is not here."""
         low, high = 0, len(self._pages)
         while low < high:
             middle = (low + high) // 2
-            if RECORD.unpack_from(self._pages[middle], 0)[0] <= seq:
+            if self._pages[middle].seq(0) <= seq:
                 low = middle + 1
             else:
                 high = middle
-        return low > 0 and _move_in(self._pages[low - 1], seq, location)
+        return low > 0 and self._pages[low - 1].move(seq, location)
 
     def __bool__(self) -> bool:
         return self.count > 0
-
-
-def _move_in(page: bytearray, seq: int, location: int) -> bool:
-    low, high = 0, len(page) // RECORD.size
-    while low < high:
-        middle = (low + high) // 2
-        found = RECORD.unpack_from(page, middle * RECORD.size)
-        if found[0] == seq:
-            RECORD.pack_into(page, middle * RECORD.size, seq, location, *found[2:])
-            return True
-        if found[0] < seq:
-            low = middle + 1
-        else:
-            high = middle
-    return False
-
-
-def restored(record: Record, entry: Entry) -> Entry:
-    """Give an entry what its record says."""
-    entry.location = record.location
-    entry.delivery_count = record.delivery_count
-    entry.redelivered = record.redelivered != 0
-    return entry

@@ -2,7 +2,7 @@ cimport cython
 from leveret.broker.chain cimport Chain
 from leveret.broker.consumer cimport Consumer, Rotation
 from leveret.broker.message cimport Entry, Message, is_stub, new_entry
-from leveret.broker.pages cimport Pages
+from leveret.broker.pages cimport Page, Pages
 from leveret.broker.work cimport Task, Work
 
 cdef int WINDOW_COUNT, LOAD_BELOW, PAGE_SIZE
@@ -47,7 +47,7 @@ cdef class Queue:
     cdef public Py_ssize_t back_count
     cdef public long long back_bytes
     cdef public long long back_seq
-    cdef public list loading
+    cdef public object loading
     cdef public list handed
     cdef object _timers
     cdef object _expiry
@@ -89,7 +89,7 @@ cdef class Queue:
     cdef _add_behind(self, Entry entry)
     cpdef _load(self)
     @cython.locals(entry=Entry)
-    cpdef loaded(self, list records, list entries)
+    cpdef loaded(self, Page page, list entries)
     cdef _reconsider(self)
     cdef _remove_first(self, Entry entry)
     @cython.locals(chain=Chain)
@@ -109,6 +109,8 @@ cdef class Queue:
     @cython.locals(entry=Entry)
     cdef _cut_first(self)
     cdef _cut(self, Entry entry)
+    @cython.locals(entry=Entry)
+    cdef _watch(self, list entries)
     @cython.locals(entry=Entry)
     cpdef bint expire_some(self, long long now) except -1
     @cython.locals(size=Py_ssize_t, consumer=Consumer)

@@ -22,7 +22,7 @@ from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.message import Entry, Message, is_stub, new_entry
-from leveret.broker.pages import PAGE_BYTES, PAGE_SIZE, Pages
+from leveret.broker.pages import PAGE_BYTES, PAGE_SIZE, Page, Pages
 from leveret.broker.rewriting import counted
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
@@ -135,7 +135,7 @@ class Queue:
         self.back_count = 0
         self.back_bytes = 0
         self.back_seq = 0
-        self.loading: list[Any] | None = None
+        self.loading: Page | list[Entry] | None = None
         self.handed: list[Entry] = []
         self._expiry: Expiry | None = None
         self._cuts: list[tuple[int, int]] | None = None
@@ -408,8 +408,9 @@ class Queue:
             entry = self.chain.first()
         if entry is not None and entry.message.header_size == 0:
             if self.loading is None:
-                self.loading = self.chain.stubs(PAGE_SIZE)
-                self.work.storage.load_stubs(self, self.loading)
+                stubs = self.chain.stubs(PAGE_SIZE)
+                self.loading = stubs
+                self.work.storage.load_stubs(self, stubs)
             return None
         return entry
 
@@ -480,18 +481,19 @@ class Queue:
     def _load(self) -> None:
         """Bring the next page to the front; without one, the back is the front."""
         if self.pages.count != 0:
-            self.loading = self.pages.take()
-            self.work.storage.load(self, self.loading)
+            page = self.pages.take()
+            self.loading = page
+            self.work.storage.load(self, page)
             return
         self.chain.join(self.back)
         self.back_count = 0
         self.back_bytes = 0
         self.paged = False
 
-    def loaded(self, records: list[Any], entries: list[Entry]) -> None:
+    def loaded(self, page: Page, entries: list[Entry]) -> None:
         """Storage has brought a page back."""
         # Purged meanwhile.
-        stale = self.loading is not records or self.deleted
+        stale = self.loading is not page or self.deleted
         if not stale:
             self.loading = None
         for entry in entries:
@@ -513,11 +515,11 @@ class Queue:
         self.rotation.revive()
         self.dispatch()
 
-    def restore_pages(self, pages: Pages, body_bytes: int, next_seq: int) -> None:
+    def restore_pages(self, pages: Pages, next_seq: int) -> None:
         """Take back what storage has kept, all of it paged out."""
         self.pages = pages
         self.ready_count = pages.count
-        self.ready_bytes = body_bytes
+        self.ready_bytes = pages.body_bytes
         self.next_seq = self.back_seq = next_seq
         self._restored()
         if pages.count:

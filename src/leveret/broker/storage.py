@@ -9,6 +9,7 @@ Knows nothing of files; a real one overrides all of it.
 from typing import Any
 
 from leveret.broker.message import Entry, Message
+from leveret.broker.pages import Page
 
 
 class Storage:
@@ -31,7 +32,7 @@ class Storage:
     def page_out(self, queue: Any) -> None:
         """Keep the content of a queue's oldest messages in `back`, and make them a page."""
 
-    def load(self, queue: Any, records: list[Any]) -> None:
+    def load(self, queue: Any, page: Page) -> None:
         """Bring back what was paged out; `queue.loaded` is called with it, later."""
 
     def strip(self, queue: Any, entries: list[Entry]) -> None:
@@ -47,8 +48,8 @@ class Storage:
     def release(self, entry: Entry) -> None:
         """What was kept of an entry that no ledger knows is of no use any more."""
 
-    def forget(self, record: Any, ledger: Any) -> None:
-        """A message that is paged out is gone."""
+    def forget(self, page: Page, ledger: Any) -> None:
+        """Messages that are paged out are gone."""
 
     def put(self, kind: str, vhost: str, name: str, value: dict[str, Any]) -> None:
         """Something was defined, or is defined anew."""

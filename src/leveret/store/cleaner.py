@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.work import Task, Work
 from leveret.store.journal import Journal
-from leveret.store.records import MESSAGE, PLACE_SIZE, PLACES_AT, REQUEUE, read_head, read_numbers, read_place
+from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT, REQUEUE
+from leveret.store.records import read_head, read_numbers, read_place
 from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, read_batch
 
 if TYPE_CHECKING:

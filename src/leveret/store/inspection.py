@@ -18,13 +18,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from leveret.broker.pages import Pages
 from leveret.errors import AMQPError
 from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownFormat, unpacked
 from leveret.store.disk import Disk, File
 from leveret.store.journal import PREFIX, Journal
+from leveret.store.layout import COMMIT, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
 from leveret.store.opening import InUse
 from leveret.store.rebuild import KINDS
-from leveret.store.records import COMMIT, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT, read_head, read_message
+from leveret.store.records import read_head, read_message
 from leveret.store.recovery import Recovery
 from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, open_segment, read_batch, read_salt
 
@@ -275,10 +277,17 @@ class Inspection:
         queues = []
         titles = {value["id"]: (kind, vhost, name) for kind, vhost, name, value in self.rows if "id" in value}
         for queue_id, found in sorted(recovery.find(titles).items()):
-            sizes = [size for _, _, size, _ in found.in_order(journal)]
+            pages = Pages()
+            found.fill(pages, {}, journal, self.clean)
             kind, vhost, name = titles[queue_id]
             queues.append(
-                {"vhost": vhost, "name": name, "hidden": kind == "hidden", "messages": len(sizes), "bytes": sum(sizes)}
+                {
+                    "vhost": vhost,
+                    "name": name,
+                    "hidden": kind == "hidden",
+                    "messages": pages.count,
+                    "bytes": pages.body_bytes,
+                }
             )
         queues.sort(key=lambda queue: (queue["vhost"], queue["name"]))
         for segment in journal.segments.values():

@@ -1,6 +1,7 @@
 cimport cython
 from leveret.broker.message cimport Entry, Message
 from leveret.broker.queue cimport Queue
+from leveret.store.records cimport write_message, write_numbers, write_place
 from leveret.store.segment cimport Segment
 
 cdef int BATCH_HEAD_SIZE, PLACE_SIZE, PLACES_AT
@@ -37,6 +38,9 @@ cdef class Journal:
     cpdef long long position(self)
     @cython.locals(segment=Segment, out=bytearray, at=Py_ssize_t, count=Py_ssize_t, number=Py_ssize_t, queue=Queue, entry=Entry, ledger=Ledger)
     cpdef append(self, Message message, list placed)
+    @cython.locals(segment=Segment, out=bytearray, at=Py_ssize_t)
+    cpdef long long keep(self, Message message, Entry entry) except -1
+    cpdef long long where(self, long long location) except -1
     @cython.locals(segment=Segment)
     cpdef release(self, long long location)
     cpdef note_requeue(self)

@@ -16,24 +16,12 @@ from collections.abc import Callable
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.store.disk import Disk
-from leveret.store.records import (
-    COMMIT,
-    PLACE_SIZE,
-    PLACES_AT,
-    PURGE,
-    REQUEUE,
-    SETTLE,
-    Place,
-    copy_message,
-    write_message,
-    write_numbers,
-    write_place,
-)
+from leveret.store.layout import COMMIT, OFFSET_MASK, PLACE_SIZE, PLACES_AT, PURGE, REQUEUE, SETTLE
+from leveret.store.records import Place, copy_message, write_message, write_numbers, write_place
 from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, Segment, create_segment, seal
 
 SEGMENT_SIZE = 64 << 20
 PREFIX = "journal"
-OFFSET_MASK = (1 << 32) - 1
 
 
 class Locations:
@@ -197,9 +185,15 @@ class Journal:
         return segment.number << 32 | segment.size + at + PLACES_AT
 
     def place_of(self, location: int) -> tuple[Segment, int]:
-        """Where a place is now."""
-        location = self._moved.get(location, location)
+        """The segment and offset where a place is now."""
+        location = self.where(location)
         return self.segments[location >> 32], location & OFFSET_MASK
+
+    def where(self, location: int) -> int:
+        """The location where a place is now."""
+        if self._moved:
+            return self._moved.get(location, location)
+        return location
 
     def read(self, segment: Segment, offset: int, size: int) -> bytes:
         """Octets of a segment, also of what is not written yet."""
@@ -215,11 +209,6 @@ class Journal:
     def is_moved(self, location: int) -> bool:
         """Whether compaction has moved what has this location."""
         return location in self._moved
-
-    def is_taken(self, location: int) -> bool:
-        """Whether a place is in a batch that the committer has."""
-        segment, offset = self.place_of(location)
-        return offset < segment.size
 
     def release(self, location: int) -> None:
         """The place at this location is dead."""

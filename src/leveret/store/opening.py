@@ -11,9 +11,10 @@ from leveret.store.committer import Committer
 from leveret.store.definitions import DefinitionsFile, set_fact
 from leveret.store.disk import Disk
 from leveret.store.journal import SEGMENT_SIZE, Journal
+from leveret.store.layout import SPILL_NUMBER
 from leveret.store.rebuild import rebuild
 from leveret.store.recovery import Recovery
-from leveret.store.store import LAST_QUEUE_ID, SPILL_NUMBER, SPILL_PREFIX, Store
+from leveret.store.store import LAST_QUEUE_ID, SPILL_PREFIX, Store
 
 log = logging.getLogger("leveret.store")
 

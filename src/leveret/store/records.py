@@ -3,9 +3,9 @@
 All numbers are little-endian; every record begins at a multiple of 8 and says its length, padding included.
 
   record   := length u32 | kind u8 | 0 u8 | count u16 | group u32 | queue u32 | fields | padding
-  MESSAGE  := header size u32 | frame size u32 | body size u64 | ttl ms i64 | flags u32 | address size u32
+  MESSAGE  := header size u32 | frame size u32 | body size u64 | ttl ms + 1 u64 | flags u32 | address size u32
               | place * count | address | content                    queue is 0
-  place    := queue u32 | delivery count u16 | its number u16 | seq u64 | expires at i64
+  place    := queue u32 | delivery count u16 | its number u16 | seq u64 | expires at u64
   SETTLE   := first seq u64 | last seq u64                           gone: acked, dropped, expired, consumed
   PURGE    := 0 u64 | last seq u64                                   all up to that one are gone
   REQUEUE  := seq u64 | delivery count u64                           given back
@@ -18,26 +18,15 @@ All numbers are little-endian; every record begins at a multiple of 8 and says i
 Knows nothing of files or batches.
 """
 
-from struct import Struct
+from errno import EIO
 
 from leveret.broker.message import Message, Origin, new_message
+from leveret.octets import put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
+from leveret.store.layout import COUNT_MAX, HEAD_SIZE, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
 
-MESSAGE, SETTLE, PURGE, REQUEUE, COMMIT = 1, 2, 3, 4, 5
-
-HEAD_SIZE = 16
-PLACES_AT = 48
-PLACE_SIZE = 24
-NUMBERS_SIZE = 32
 ORIGINS_MAX = 1024
-COUNT_MAX = (1 << 16) - 1
 
-_HEAD = Struct("<IHHII")
-_MESSAGE = Struct("<IHHIIIIQqII")
-_PLACE = Struct("<IHHQq")
-_NUMBERS = Struct("<IHHIIQQ")
-_TWO = Struct("<QQ")
-_BODY_SIZE = Struct("<Q")
-_ZEROS = [bytes(count * PLACE_SIZE) for count in range(16)]
+_ZEROS = [bytes(PLACES_AT + count * PLACE_SIZE) for count in range(16)]
 _PADDING = [bytes(size) for size in range(8)]
 _LAST: dict[bytes, Origin] = {}
 
@@ -55,9 +44,9 @@ class Place:
         self.delivery_count = delivery_count
 
 
-def place_offset(offset: int, at: int) -> int:
-    """Where the place number `at` of the record at `offset` stands."""
-    return offset + PLACES_AT + at * PLACE_SIZE
+def place_offset(offset: int, number: int) -> int:
+    """Where a place of the record at `offset` stands."""
+    return offset + PLACES_AT + number * PLACE_SIZE
 
 
 def write_message(out: bytearray, message: Message, count: int, group: int) -> int:
@@ -66,90 +55,135 @@ def write_message(out: bytearray, message: Message, count: int, group: int) -> i
     content = message.content
     size = PLACES_AT + count * PLACE_SIZE + len(address) + len(content)
     length = size + 7 & ~7
-    out += _MESSAGE.pack(
-        length,
-        MESSAGE,
-        count,
-        group,
-        0,
-        message.header_size,
-        message.frame_size,
-        message.body_size,
-        message.ttl_ms,
-        message.flags,
-        len(address),
-    )
-    out += _ZEROS[count] if count < len(_ZEROS) else bytes(count * PLACE_SIZE)
+    at = len(out)
+    out += _ZEROS[count] if count < len(_ZEROS) else bytes(PLACES_AT + count * PLACE_SIZE)
     out += address
     out += content
-    out += _PADDING[length - size]
+    if length != size:
+        out += _PADDING[length - size]
+    p = out
+    put_u32(p, at, length)
+    put_u16(p, at + 4, MESSAGE)
+    put_u16(p, at + 6, count)
+    put_u32(p, at + 8, group)
+    put_u32(p, at + 16, message.header_size)
+    put_u32(p, at + 20, message.frame_size)
+    put_u64(p, at + 24, message.body_size)
+    put_u64(p, at + 32, message.ttl_ms + 1)
+    put_u32(p, at + 40, message.flags)
+    put_u32(p, at + 44, len(address))
     return length
 
 
 def copy_message(out: bytearray, data: bytes, at: int, count: int, new_count: int) -> None:
     """Append a copy of the record at `at` with room for other places, and in no group."""
-    fields = _MESSAGE.unpack_from(data, at)
+    address_size = u32_at(data, at + 44)
     start = at + PLACES_AT + count * PLACE_SIZE
-    rest = data[start : start + fields[10] + content_size(fields[5], fields[7], fields[6])]
+    rest = data[start : start + address_size + content_size_at(data, at)]
     size = PLACES_AT + new_count * PLACE_SIZE + len(rest)
     length = size + 7 & ~7
-    out += _MESSAGE.pack(length, MESSAGE, new_count, 0, *fields[4:])
+    to = len(out)
+    out += data[at : at + PLACES_AT]
     out += bytes(new_count * PLACE_SIZE)
     out += rest
     out += bytes(length - size)
+    put_u32(out, to, length)
+    put_u16(out, to + 6, new_count)
+    put_u32(out, to + 8, 0)
 
 
 def write_place(out: bytearray, at: int, queue: int, seq: int, expires_at: int, delivery_count: int, number: int) -> None:
     """Fill in the place at `at` of the buffer."""
-    _PLACE.pack_into(out, at, queue, min(delivery_count, COUNT_MAX), number, seq, expires_at)
+    p = out
+    put_u32(p, at, queue)
+    put_u16(p, at + 4, min(delivery_count, COUNT_MAX))
+    put_u16(p, at + 6, number)
+    put_u64(p, at + 8, seq)
+    put_u64(p, at + 16, expires_at)
 
 
 def write_numbers(out: bytearray, kind: int, group: int, queue: int, first: int, last: int) -> None:
     """Append a record of two numbers: every kind but MESSAGE."""
-    out += _NUMBERS.pack(NUMBERS_SIZE, kind, 0, group, queue, first, last)
+    at = len(out)
+    out += bytes(NUMBERS_SIZE)
+    p = out
+    put_u32(p, at, NUMBERS_SIZE)
+    put_u16(p, at + 4, kind)
+    put_u32(p, at + 8, group)
+    put_u32(p, at + 12, queue)
+    put_u64(p, at + 16, first)
+    put_u64(p, at + 24, last)
+
+
+def record_size(data: bytes, at: int) -> int:
+    """How long the record at `at` is, which has a whole head."""
+    check_room(len(data), at, HEAD_SIZE)
+    p = data
+    length = u32_at(p, at)
+    check_room(length, 0, HEAD_SIZE)
+    check_room(len(data), at, length)
+    return length
 
 
 def read_head(data: bytes, at: int) -> tuple[int, int, int, int, int]:
     """Length, kind, count, group and queue of the record at `at`."""
-    return _HEAD.unpack_from(data, at)
+    check_room(len(data), at, HEAD_SIZE)
+    p = data
+    return u32_at(p, at), u16_at(p, at + 4), u16_at(p, at + 6), u32_at(p, at + 8), u32_at(p, at + 12)
 
 
 def read_numbers(data: bytes, at: int) -> tuple[int, int]:
     """The two numbers of a record that has them."""
-    return _TWO.unpack_from(data, at + HEAD_SIZE)
+    check_room(len(data), at, NUMBERS_SIZE)
+    p = data
+    return u64_at(p, at + HEAD_SIZE), u64_at(p, at + HEAD_SIZE + 8)
 
 
 def read_place(data: bytes, at: int) -> Place:
-    queue, delivery_count, number, seq, expires_at = _PLACE.unpack_from(data, at)
-    return Place(queue, seq, expires_at, delivery_count, number)
+    check_room(len(data), at, PLACE_SIZE)
+    p = data
+    return Place(u32_at(p, at), u64_at(p, at + 8), u64_at(p, at + 16), u16_at(p, at + 4), u16_at(p, at + 6))
 
 
 def read_message(data: bytes, at: int) -> Message:
     """The message of the record at `at`."""
-    _, _, count, _, _, header_size, frame_size, body_size, ttl_ms, flags, address_size = _MESSAGE.unpack_from(data, at)
-    address_at = at + PLACES_AT + count * PLACE_SIZE
-    content_at = address_at + address_size
+    check_room(len(data), at, PLACES_AT)
+    p = data
+    header_size = u32_at(p, at + 16)
+    frame_size = u32_at(p, at + 20)
+    body_size = u64_at(p, at + 24)
+    address_at = at + PLACES_AT + u16_at(p, at + 6) * PLACE_SIZE
+    content_at = address_at + u32_at(p, at + 44)
     end = content_at + content_size(header_size, body_size, frame_size)
-    address = bytes(data[address_at:content_at])
-    message = new_message(origin_of(address), bytes(data[content_at:end]), header_size, body_size, frame_size, flags)
-    message.ttl_ms = ttl_ms
+    check_room(len(data), at, end - at)
+    message = new_message(
+        origin_of(data[address_at:content_at]), data[content_at:end], header_size, body_size, frame_size, u32_at(p, at + 40)
+    )
+    message.ttl_ms = u64_at(p, at + 32) - 1
     return message
 
 
-def body_size_of(data: bytes, at: int) -> int:
-    return int(_BODY_SIZE.unpack_from(data, at + 24)[0])
+def check_room(size: int, at: int, length: int) -> None:
+    """Whether that many octets can be at `at`; what is read again was whole once, but disks decay."""
+    if at < 0 or length < 0 or at + length > size:
+        raise OSError(EIO, "the data folder has changed: what was written is not what is read")
 
 
 def content_size(header_size: int, body_size: int, frame_size: int) -> int:
     """How long the frames of a message are."""
-    frames = 0 if body_size == 0 else (body_size + frame_size - 1) // frame_size
+    frames = 0 if body_size == 0 else (body_size + frame_size - 1) // max(frame_size, 1)
     return header_size + 8 + body_size + 8 * frames
 
 
+def content_size_at(data: bytes, at: int) -> int:
+    return content_size(u32_at(data, at + 16), u64_at(data, at + 24), u32_at(data, at + 20))
+
+
 def origin_of(address: bytes) -> Origin:
-    """Exchange and routing key; the last one asked for is remembered, as neighbours often share theirs."""
+    """Exchange and routing key; those of the last ones are remembered, as neighbours often share theirs."""
     origin = _LAST.get(address)
     if origin is None:
+        check_room(len(address), 0, 3)
         name_end = 1 + address[0]
         exchange = address[1:name_end].decode("utf-8", "surrogateescape")
         routing_key = address[name_end + 1 : len(address) - 1].decode("utf-8", "surrogateescape")

@@ -13,35 +13,27 @@ reading them twice gives the same.
 
 import logging
 import re
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from leveret.broker.message import Entry
 from leveret.broker.pages import Pages
 from leveret.broker.queue import Queue
+from leveret.octets import put_u32, put_u64, u16_at, u32_at, u64_at
 from leveret.store.disk import Disk
 from leveret.store.journal import PREFIX, Journal
+from leveret.store.layout import COMMIT, MESSAGE, PURGE, REQUEUE, SETTLE
 from leveret.store.paging import Reading
-from leveret.store.records import (
-    COMMIT,
-    MESSAGE,
-    PLACE_SIZE,
-    PLACES_AT,
-    PURGE,
-    REQUEUE,
-    SETTLE,
-    body_size_of,
-    read_head,
-    read_numbers,
-    read_place,
-)
+from leveret.store.records import check_room, place_offset, read_numbers, record_size
 from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, open_segment, read_batch, read_salt
 from leveret.store.store import Store
 
 NAME = re.compile(PREFIX + r"-(\d+)\.log")
 
 log = logging.getLogger("leveret.store")
+
+FOUND_SIZE = 24
+NOTHING = bytes(FOUND_SIZE)
 
 
 class Gone:
@@ -71,12 +63,15 @@ class Gone:
 
     def sort(self) -> None:
         """Merge the runs; then `has` may be asked."""
+        end = -1
         for first, last in sorted(self.runs):
-            if self._lasts and first <= self._lasts[-1] + 1:
-                self._lasts[-1] = max(last, self._lasts[-1])
+            if end >= 0 and first <= end + 1:
+                end = max(last, end)
+                self._lasts[len(self._lasts) - 1] = end
             else:
+                end = last
                 self._firsts.append(first)
-                self._lasts.append(last)
+                self._lasts.append(end)
         self.runs = []
 
     def has(self, seq: int) -> bool:
@@ -87,43 +82,60 @@ class Gone:
 
 
 class Found:
-    """The live places of one queue, as they are found."""
+    """The live places of one queue, as they are found, each as 24 octets.
 
-    __slots__ = ("_counts", "_locations", "_ordered", "_seqs", "_sizes")
+    found := seq u64 | location u64 | body size u32 | delivery count u32
+    """
+
+    __slots__ = ("_last_seq", "_ordered", "_places", "count")
 
     def __init__(self) -> None:
-        self._seqs = array("Q")
-        self._locations = array("Q")
-        self._sizes = array("Q")
-        self._counts = array("H")
+        self._places = bytearray()
         self._ordered = True
+        self._last_seq = -1
+        self.count = 0
 
     def add(self, seq: int, location: int, body_size: int, delivery_count: int) -> None:
-        if self._seqs and seq <= self._seqs[-1]:
+        if seq <= self._last_seq:
             self._ordered = False
-        self._seqs.append(seq)
-        self._locations.append(location)
-        self._sizes.append(body_size)
-        self._counts.append(delivery_count)
+        self._last_seq = seq
+        at = len(self._places)
+        self._places += NOTHING
+        p = self._places
+        put_u64(p, at, seq)
+        put_u64(p, at + 8, location)
+        put_u32(p, at + 16, body_size)
+        put_u32(p, at + 20, delivery_count)
+        self.count += 1
 
-    def in_order(self, journal: Journal) -> Iterator[tuple[int, int, int, int]]:
-        """Seq, location, body size and delivery count, each seq once: what was moved may still be where it was."""
-        order: Iterable[int] = range(len(self._seqs))
-        if not self._ordered:
-            # Stable, so of two with one seq the later one is behind.
-            order = sorted(order, key=self._seqs.__getitem__)
-        last = -1
-        for at in order:
-            if last >= 0 and self._seqs[last] == self._seqs[at]:
-                journal.release(self._locations[last])
-            elif last >= 0:
-                yield self._at(last)
-            last = at
-        if last >= 0:
-            yield self._at(last)
+    def seq(self, index: int) -> int:
+        p = self._places
+        return u64_at(p, index * FOUND_SIZE)
 
-    def _at(self, at: int) -> tuple[int, int, int, int]:
-        return self._seqs[at], self._locations[at], self._sizes[at], self._counts[at]
+    def fill(self, pages: Pages, counts: dict[int, int], journal: Journal, clean: bool) -> dict[int, int]:
+        """Page all of it in order, each seq once: what was moved may still be where it was.
+
+        `counts` says how often messages were given back; returned is that of those that are here.
+        """
+        kept: dict[int, int] = {}
+        # Stable, so of two with one seq the later one is behind.
+        order = None if self._ordered else sorted(range(self.count), key=self.seq)
+        p = self._places
+        for number in range(self.count):
+            index = number if order is None else order[number]
+            at = index * FOUND_SIZE
+            seq = u64_at(p, at)
+            location = u64_at(p, at + 8)
+            if order is not None and number + 1 < self.count and self.seq(order[number + 1]) == seq:
+                journal.release(location)
+                continue
+            delivery_count = u32_at(p, at + 20)
+            if counts and seq in counts:
+                delivery_count = max(delivery_count, counts[seq])
+            if delivery_count != 0:
+                kept[seq] = delivery_count
+            pages.add(seq, location, u32_at(p, at + 16), delivery_count, not clean or delivery_count != 0)
+        return kept
 
 
 class Recovery:
@@ -234,8 +246,10 @@ class Recovery:
 
     def _gather(self, payload: bytes) -> None:
         at = 0
+        p = payload
         while at < len(payload):
-            length, kind, _, group, queue = read_head(payload, at)
+            length, kind = record_size(payload, at), u16_at(p, at + 4)
+            group, queue = u32_at(p, at + 8), u32_at(p, at + 12)
             self.highest_group = max(self.highest_group, group)
             self.highest_queue_id = max(self.highest_queue_id, queue)
             if kind == MESSAGE:
@@ -297,46 +311,44 @@ class Recovery:
     def _place(self, segment: Segment, batch: Batch, found: dict[int, Found]) -> None:
         payload = batch.payload
         at = 0
+        p = payload
         while at < len(payload):
-            length, kind, count, group, _ = read_head(payload, at)
-            if kind == MESSAGE:
-                self._place_message(segment, batch, at, count, group, found)
+            length = record_size(payload, at)
+            if u16_at(p, at + 4) == MESSAGE:
+                self._place_message(segment, batch.offset, payload, at, found)
             at += length
 
-    def _place_message(
-        self, segment: Segment, batch: Batch, at: int, count: int, group: int, found: dict[int, Found]
-    ) -> None:
+    def _place_message(self, segment: Segment, start: int, payload: bytes, at: int, found: dict[int, Found]) -> None:
+        p = payload
+        count = u16_at(p, at + 6)
+        group = u32_at(p, at + 8)
         counts = group == 0 or group in self._committed
-        body_size = body_size_of(batch.payload, at)
         segment.live_count += count
         segment.total_count += count
+        check_room(len(payload), at, place_offset(0, count))
         for number in range(count):
-            place_at = at + PLACES_AT + number * PLACE_SIZE
-            place = read_place(batch.payload, place_at)
-            offset = batch.offset + place_at
-            gone = self._gone_of(place.queue)
-            self.highest_queue_id = max(self.highest_queue_id, place.queue)
-            if counts:
-                gone.highest = max(place.seq, gone.highest)
-            if place.queue not in found or not counts or gone.has(place.seq):
-                segment.settle(offset)
+            place_at = place_offset(at, number)
+            queue = u32_at(p, place_at)
+            seq = u64_at(p, place_at + 8)
+            gone = self._gone_of(queue)
+            self.highest_queue_id = max(self.highest_queue_id, queue)
+            if counts and seq > gone.highest:
+                gone.highest = seq
+            places = found.get(queue)
+            if places is None or not counts or gone.has(seq):
+                segment.settle(start + place_at)
             else:
-                found[place.queue].add(place.seq, segment.number << 32 | offset, body_size, place.delivery_count)
+                location = segment.number << 32 | start + place_at
+                places.add(seq, location, u64_at(p, at + 24), u16_at(p, place_at + 4))
 
     def _fill(self, store: Store, queue: Queue, found: Found, clean: bool) -> None:
         queue_id = queue.ledger.queue_id
         gone = self._gone_of(queue_id)
         pages = Pages()
-        body_bytes = 0
-        for seq, location, body_size, count in found.in_order(self._journal):
-            delivery_count = max(count, gone.counts.get(seq, 0))
-            if delivery_count:
-                queue.ledger.counts[seq] = delivery_count
-            pages.add(seq, location, body_size, delivery_count, not clean or delivery_count > 0)
-            body_bytes += body_size
+        queue.ledger.counts = found.fill(pages, gone.counts, self._journal, clean)
         self.message_count += pages.count
         if queue.pageable():
-            queue.restore_pages(pages, body_bytes, gone.highest + 1)
+            queue.restore_pages(pages, gone.highest + 1)
         else:
             queue.restore(all_entries(store, queue, pages), gone.highest + 1)
 

@@ -10,21 +10,20 @@ from functools import partial
 from typing import Any
 
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
-from leveret.broker.pages import Record, restored
+from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
 from leveret.store.cleaner import Clean, oldest_to_clean
 from leveret.store.committer import Committer, Work
 from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.journal import Batch, Journal, Ledger
+from leveret.store.layout import HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.paging import Filling, Reading, page_out, strip
-from leveret.store.records import HEAD_SIZE, PLACE_SIZE, PLACES_AT, Place, read_head, read_message, read_place
+from leveret.store.records import Place, read_head, read_message, read_place
 from leveret.store.segment import Segment
 
 log = logging.getLogger("leveret.store")
 
-# The numbers of the spill's segments begin here.
-SPILL_NUMBER = 1 << 20
 SPILL_PREFIX = "spill"
 
 # A fact: ids are never used again.
@@ -244,15 +243,15 @@ class Store(Storage):
     def page_out(self, queue: Queue) -> None:
         page_out(self, queue)
 
-    def load(self, queue: Queue, records: list[Any]) -> None:
-        self._readings.append(Reading(self, queue, records))
+    def load(self, queue: Queue, page: Page) -> None:
+        self._readings.append(Reading(self, queue, page))
         self._read_waiting()
 
     def _read_waiting(self) -> None:
         """Have read what the committer has been given before."""
         waiting, self._readings = self._readings, []
         for reading in waiting:
-            if self._committer is None or not all(self._log(r.location).is_taken(r.location) for r in reading.records):
+            if self._committer is None or not reading.is_taken():
                 self._readings.append(reading)
             else:
                 self._committer.put(Work(reading, [], partial(self._read, reading), sync=False))
@@ -262,13 +261,10 @@ class Store(Storage):
             self._fail(error)
             return
         self.work.begin()
-        if isinstance(reading, Filling):
-            reading.fill(self)
-        else:
-            entries = reading.entries()
-            for entry in entries:
-                self.unspill(entry)
-            reading.queue.loaded(reading.records, entries)
+        try:
+            reading.finish(self)
+        except OSError as damage:
+            self._fail(damage)
         self._on_synced()
 
     def strip(self, queue: Queue, entries: list[Entry]) -> None:
@@ -292,19 +288,15 @@ class Store(Storage):
         self._log(entry.location).release(entry.location)
         entry.location = 0
 
-    def unspill(self, entry: Entry) -> None:
-        """A message is in memory again; if it must go once more it is written once more."""
-        if entry.location >> 32 >= SPILL_NUMBER:
-            self.release(entry)
-
-    def forget(self, record: Record, ledger: Any) -> None:
-        if record.location >> 32 >= SPILL_NUMBER:
-            self.spill.release(record.location)
-        elif ledger is not None:
-            ledger.settle(restored(record, new_entry(NO_MESSAGE, record.seq)))
-
-    def place_of(self, location: int) -> tuple[Segment, int]:
-        return self._log(location).place_of(location)
+    def forget(self, page: Page, ledger: Any) -> None:
+        for index in range(page.count):
+            location = page.location(index)
+            if location >> 32 >= SPILL_NUMBER:
+                self.spill.release(location)
+            elif ledger is not None:
+                entry = new_entry(NO_MESSAGE, page.seq(index))
+                entry.location = location
+                ledger.settle(entry)
 
     def _log(self, location: int) -> Journal:
         return self.spill if location >> 32 >= SPILL_NUMBER else self.journal

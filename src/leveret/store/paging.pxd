@@ -1,0 +1,60 @@
+cimport cython
+from leveret.broker.chain cimport Chain
+from leveret.broker.message cimport Entry, Message, new_entry, new_message
+from leveret.broker.pages cimport Page, Pages
+from leveret.broker.queue cimport Queue
+from leveret.store.journal cimport Journal
+from leveret.store.records cimport check_room, read_message
+from leveret.store.segment cimport Segment
+from leveret.octets cimport Octets, u16_at, u32_at, u64_at
+
+cdef int PAGE_SIZE, PLACE_SIZE, PLACES_AT, STUBS_MAX
+cdef long long OFFSET_MASK
+cdef long PAGE_BYTES, SPILL_NUMBER, GAP_MAX, READ_AHEAD
+
+@cython.locals(spill=Journal, back=Chain, entry=Entry, first=Entry, body_bytes="long long", location="long long")
+cpdef page_out(object store, Queue queue)
+@cython.locals(spill=Journal, entry=Entry)
+cpdef strip(object store, Queue queue, list entries)
+cpdef Message stub_of(Message message)
+cpdef unspill(Journal spill, Entry entry)
+
+@cython.final
+cdef class Filling:
+    cdef public Queue queue
+    cdef list _stubs
+    cdef Reading _reading
+
+@cython.final
+cdef class Run:
+    cdef public bytes data
+    cdef public long long end
+    cdef public Py_ssize_t first
+    cdef public long long last_at
+    cdef public Segment segment
+    cdef public long long start
+    cdef public dict strays
+
+@cython.final
+cdef class Reading:
+    cdef public Queue queue
+    cdef object _store
+    cdef Page _page
+    cdef list _places
+    cdef list _runs
+    @cython.locals(page=Page, run=Run, index=Py_ssize_t, location="long long", at="long long", log=Journal, spill=Journal, journal=Journal)
+    cdef _plan(self)
+    @cython.locals(run=Run)
+    cpdef bint is_taken(self) except -1
+    @cython.locals(run=Run, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t)
+    cpdef read(self)
+    @cython.locals(data=bytes, at="long long", length="long long", p=Octets, head=bytes)
+    cdef _look_at(self, Run run, Py_ssize_t index)
+    @cython.locals(page=Page, run=Run, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t, entry=Entry, p=Octets, at="long long")
+    cpdef list entries(self)
+    cdef Message _message(self, Run run, Py_ssize_t index)
+    @cython.locals(entry=Entry, spill=Journal)
+    cpdef finish(self, object store)
+
+@cython.locals(p=Octets)
+cpdef long long record_at(bytes data, long long place_at) except? -1
