@@ -164,7 +164,6 @@ class Recovery:
             segment = self._open(number, name)
             if segment is not None:
                 self._journal.segments[number] = segment
-                segment.requeues = True
                 self._read_segment(segment)
         for segment, offset, lost in self._ends:
             if clean or lost <= self._synced:

@@ -43,7 +43,6 @@ class Segment:
         "name",
         "number",
         "origins",
-        "requeues",
         "salt",
         "size",
         "total_count",
@@ -59,8 +58,6 @@ class Segment:
         self.written = size
         self.live_count = 0
         self.total_count = 0
-        # Whether it has records of messages that were given back.
-        self.requeues = False
         self.damaged = False
         self.origins: dict[int, int] = {}
         self._dead = bytearray()
