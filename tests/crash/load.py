@@ -18,8 +18,8 @@ from leveret.wire.values import Table
 PERSISTENT = Properties(delivery_mode=2)
 BURST_MAX = 20
 BODY_MAX = 3000
-# Queues that nobody consumes are purged when they have more.
-KEPT_MAX = 1000
+# Queues that have more when clients are set to work are purged, so that a long run does not spend its time on reading them.
+KEPT_MAX = 1500
 # More than a pass of the broker does at once, so that the transaction is written in pieces.
 LARGE_COMMIT = 1100
 
@@ -199,7 +199,6 @@ class Fan:
         peer.call(spec.ExchangeDeclare(self.EXCHANGE, "fanout", durable=True), spec.ExchangeDeclareOk)
         for books in (self.left, self.right):
             peer.call(spec.QueueBind(books.queue, self.EXCHANGE), spec.QueueBindOk)
-        empty(peer, self.right)
 
     def publish(self, peer: Peer, random: Random) -> None:
         while True:
@@ -220,16 +219,18 @@ class Mortal:
             "x-dead-letter-routing-key": self.grave.queue,
             **arguments,
         }
-        # What the grave had at the last check; all of it, until clients are set to work again.
-        self._buried: set[int] = set()
 
     def declare(self, peer: Peer) -> None:
         peer.declare(self.books.queue, durable=True, arguments=self.arguments)
         peer.declare(self.grave.queue, durable=True)
-        if peer.declare(self.grave.queue, passive=True) > KEPT_MAX:
-            self.books.acked |= self._buried
-            peer.call(spec.QueuePurge(self.grave.queue), spec.QueuePurgeOk)
-            self.books.gone |= self._buried
+        if len(self.books.confirmed) > KEPT_MAX:
+            self._purge(peer)
+
+    def _purge(self, peer: Peer) -> None:
+        self.books.acked = set(self.books.confirmed)
+        for books in (self.books, self.grave):
+            peer.call(spec.QueuePurge(books.queue), spec.QueuePurgeOk)
+        self.books.gone = set(self.books.acked)
 
     def check(self, peer: Peer) -> None:
         """Every message is in one of both."""
@@ -240,7 +241,6 @@ class Mortal:
         assert alive == sorted(alive), f"{self.books.queue}: out of order: {alive}"
         # What dies after the start is new in its grave.
         dead = contents(peer, self.grave, redelivered=False)
-        self._buried = set(dead)
         self.books.check(sorted(alive + dead))
 
     def reject(self, peer: Peer, receipts: Books, random: Random) -> None:
@@ -248,11 +248,11 @@ class Mortal:
 
 
 def empty(peer: Peer, books: Books) -> None:
-    """Purge a queue that nobody works on, when it has become long."""
+    """Purge a queue that has become long, while nobody works on it."""
     if len(books.confirmed) > KEPT_MAX:
         books.acked = set(books.confirmed)
         peer.call(spec.QueuePurge(books.queue), spec.QueuePurgeOk)
-        books.gone = books.acked
+        books.gone = set(books.acked)
 
 
 class Transfers:
@@ -289,10 +289,6 @@ class Transfers:
         self.source.gone.update(numbers)
         for target in self.targets:
             target.confirmed.update(numbers)
-
-    def empty(self, peer: Peer) -> None:
-        for books in self.targets:
-            empty(peer, books)
 
     def check(self, found: dict[str, list[int]]) -> None:
         """Every message is in one place or in both others."""
@@ -393,10 +389,10 @@ class Load:
         with Peer(port).login() as peer:
             for books in self.all_books:
                 peer.declare(books.queue, durable=True)
+                empty(peer, books)
             self._fan.declare(peer)
             self._rejected.declare(peer)
             self._brief.declare(peer)
-            self._transfers.empty(peer)
         self._declared = True
         self._run(port, publisher, self._plain)
         self._run(port, worker, self._plain, self._receipts[0])

@@ -130,6 +130,24 @@ def test_delivery_counts_survive_compaction(rig: Rig) -> None:
         assert stored.delivery_count == count
 
 
+def test_message_that_is_given_back_for_ever_takes_no_more_space(rig: Rig) -> None:
+    """SPEC §8.4: how often it was is kept once, not each time that was said, and compaction comes to its end."""
+    rig.publish(letter(b"old", "old"))
+    rig.settle_down()
+    for _ in range(300):
+        for _ in range(50):
+            entry = rig.take("old")
+            entry.queue.requeue([entry])
+        rig.settle_down()
+        assert size_on_disk(rig) < 5 * SIZE
+    before = rig.store.journal.batch
+    for _ in range(20):
+        rig.settle_down()
+    assert rig.store.journal.batch == before
+    (stored,) = rig.again().vhost.queues["old"].chain.entries()
+    assert stored.delivery_count == 15_000
+
+
 def test_nothing_is_removed_while_a_transaction_is_being_committed(rig: Rig) -> None:
     """SPEC §8.1: what a transaction acknowledges is not removed before the transaction counts."""
     for _ in range(20):

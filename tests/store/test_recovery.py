@@ -307,7 +307,7 @@ def test_long_recovery_tells_how_far_it_is(caplog: pytest.LogCaptureFixture, mon
 
     def later() -> float:
         nonlocal now
-        now += 1.5
+        now += 2.5
         return now
 
     monkeypatch.setattr("leveret.store.recovery.monotonic", later)

@@ -3,7 +3,9 @@
 Always the oldest, so that a settlement never outlives the message it is about, nor goes before it:
 
   (1) It begins when the files are more than twice what is live, and three segments on top.
-  (2) Copied are live places, and how often live messages were given back; settlements need no copy.
+  (2) Copied are live places, each with how often its message was given back by now. Nothing else needs a copy: a
+      settlement is of a message that is not there, and a message that was given back has its place behind that, as it
+      was moved since, or is being moved now.
   (3) The file is removed when the copies are on disk; with `sync = "os"` too.
   (4) While a transaction is being committed nothing is copied or removed: its records do not count yet.
   (5) What cannot be read is said and not copied: its file is kept aside, and the next segment has its turn.
@@ -15,8 +17,8 @@ from typing import TYPE_CHECKING
 from leveret.broker.work import Task, Work
 from leveret.store.disk import File
 from leveret.store.journal import Journal
-from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT, REQUEUE
-from leveret.store.records import read_head, read_numbers, read_place
+from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT
+from leveret.store.records import read_head, read_place
 from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, read_batch
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class Clean(Task):
         if self._store.open_groups:
             self._store.wait_for_groups(self)
             return True
-        if not segment.live_count and not segment.requeues:
+        if not segment.live_count:
             self._store.cleaned(self._journal, segment, self._copies())
             return True
         assert self._journal.current is not None
@@ -132,11 +134,9 @@ class Clean(Task):
         assert batch is not None
         payload = batch.payload
         while self._at < len(payload) and work.left > 0:
-            length, kind, count, _, queue = read_head(payload, self._at)
+            length, kind, count, _, _ = read_head(payload, self._at)
             if kind == MESSAGE:
                 self._copy_message(batch, count, work)
-            elif kind == REQUEUE:
-                self._copy_requeue(queue, read_numbers(payload, self._at)[0])
             self._at += length
         if self._at >= len(payload):
             self._batch = None
@@ -153,6 +153,3 @@ class Clean(Task):
         if live:
             work.left -= COPY_COST
             self._journal.move(self._segment, batch.payload, self._at, count, live, self._store.moved)
-
-    def _copy_requeue(self, queue: int, seq: int) -> None:
-        self._store.repeat_requeue(queue, seq)

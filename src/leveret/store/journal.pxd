@@ -43,4 +43,3 @@ cdef class Journal:
     cpdef long long where(self, long long location) except -1
     @cython.locals(segment=Segment)
     cpdef release(self, long long location)
-    cpdef note_requeue(self)

@@ -74,13 +74,7 @@ class Ledger:
     def requeue(self, entry: Entry) -> None:
         """A stored message was given back."""
         self.counts[entry.seq] = entry.delivery_count
-        self.repeat(entry.seq)
-
-    def repeat(self, seq: int) -> None:
-        """Say how often a message was given back; nothing if it is gone."""
-        if seq in self.counts:
-            write_numbers(self._journal.out, REQUEUE, 0, self.queue_id, seq, self.counts[seq])
-            self._journal.note_requeue()
+        write_numbers(self._journal.out, REQUEUE, 0, self.queue_id, entry.seq, entry.delivery_count)
 
     def purge(self, last: int) -> None:
         """Everything up to this seq is gone."""
@@ -254,10 +248,6 @@ class Journal:
     def commit(self, group: int) -> None:
         """The records of a transaction count from now on."""
         write_numbers(self.out, COMMIT, group, 0, 0, 0)
-
-    def note_requeue(self) -> None:
-        assert self.current is not None
-        self.current.requeues = True
 
     # The committer's side
 

@@ -182,7 +182,6 @@ class Recovery:
             segment = self._open(number, name)
             if segment is not None:
                 self._journal.segments[number] = segment
-                segment.requeues = True
         self._progress = Progress(sum(segment.size for segment in self._journal.segments.values()))
         for segment in list(self._journal.segments.values()):
             self._read_segment(segment)

@@ -11,7 +11,6 @@ cdef class Segment:
     cdef public str name
     cdef public long long number
     cdef public dict origins
-    cdef public bint requeues
     cdef public unsigned long long salt
     cdef public long long size
     cdef public Py_ssize_t total_count

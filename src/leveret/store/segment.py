@@ -44,7 +44,6 @@ class Segment:
         "name",
         "number",
         "origins",
-        "requeues",
         "salt",
         "size",
         "total_count",
@@ -60,8 +59,6 @@ class Segment:
         self.written = size
         self.live_count = 0
         self.total_count = 0
-        # Whether it has records of messages that were given back.
-        self.requeues = False
         self.damaged = False
         self.aside = False
         self.origins: dict[int, int] = {}

@@ -363,12 +363,6 @@ class Store(Storage):
         queue = self.queues.get(queue_id)
         return count if queue is None else queue.ledger.counts.get(seq, count)
 
-    def repeat_requeue(self, queue_id: int, seq: int) -> None:
-        """Say again how often a message was given back, if it is live."""
-        queue = self.queues.get(queue_id)
-        if queue is not None:
-            queue.ledger.repeat(seq)
-
 
 def nothing() -> None:
     """Nobody waits."""
