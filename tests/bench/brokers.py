@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,33 +65,36 @@ def stop_on_sigterm() -> None:
 
 
 @contextmanager
-def leveret(plain: bool = False) -> Iterator[Broker]:
-    """Run Leveret, compiled if it was built so, or as plain Python."""
+def leveret(plain: bool = False, folder: Path | None = None) -> Iterator[Broker]:
+    """Run Leveret, compiled if it was built so, or as plain Python; in `folder` what it keeps stays."""
     environment = {name: value for name, value in os.environ.items() if name != "LEVERET_PURE"}
     if plain:
         environment["LEVERET_PURE"] = "1"
-    with _scratch("leveret") as folder:
-        log = folder / "log"
-        command = [sys.executable, "-m", "leveret", "--port", "0", "--data-dir", str(folder / "data")]
+    with _scratch("leveret") if folder is None else nullcontext(folder) as place:
+        log = place / "log"
+        command = [sys.executable, "-m", "leveret", "--port", "0", "--data-dir", str(place / "data")]
         with _running(command, environment, log) as process:
             port = _wait_for(lambda: _announced_port(log), process, log)
             yield Broker("plain" if plain else "leveret", port, process.pid)
 
 
 @contextmanager
-def rabbitmq(plugins: Sequence[str] = ()) -> Iterator[Broker]:
-    """Run Debian's RabbitMQ with its own settings, apart from where it listens and keeps its files."""
+def rabbitmq(plugins: Sequence[str] = (), folder: Path | None = None, ports: Sequence[int] = ()) -> Iterator[Broker]:
+    """Run Debian's RabbitMQ with its own settings, apart from where it listens and keeps its files.
+
+    To find its files again in `folder` it needs the same `ports` (three, from `free_ports`): its name has one in it.
+    """
     install_rabbitmq()
-    port, dist_port, epmd_port = _free_ports(3)
-    with _scratch("rabbitmq") as folder:
-        environment = _rabbitmq_environment(folder, port, dist_port, epmd_port)
-        (folder / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
+    port, dist_port, epmd_port = ports or free_ports(3)
+    with _scratch("rabbitmq") if folder is None else nullcontext(folder) as place:
+        environment = _rabbitmq_environment(place, port, dist_port, epmd_port)
+        (place / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
         # Without an epmd of ours Erlang would leave a daemon behind.
         with (
-            _running(["epmd", "-port", str(epmd_port), "-address", "127.0.0.1"], environment, folder / "epmd.log"),
-            _running([str(RABBITMQ_SERVER)], environment, folder / "log") as process,
+            _running(["epmd", "-port", str(epmd_port), "-address", "127.0.0.1"], environment, place / "epmd.log"),
+            _running([str(RABBITMQ_SERVER)], environment, place / "log") as process,
         ):
-            pid = _wait_for(lambda: _beam_pid(folder, port), process, folder / "log")
+            pid = _wait_for(lambda: _beam_pid(place, port), process, place / "log")
             yield Broker("rabbitmq", port, pid)
 
 
@@ -230,7 +233,7 @@ def _beam_pid(folder: Path, port: int) -> int | None:
     return pid
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [sock.getsockname()[1] for sock in sockets]
     for sock in sockets:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.bench.brokers import Broker, leveret
 from tests.bench.compare import WORKLOADS, run_load
+from tests.bench.depth import measure as measure_depth
 from tests.bench.fanout_wait import longest_wait_ms
 from tests.bench.idle import idle_connection_bytes
 from tests.bench.routing import (
@@ -50,6 +51,12 @@ def test_each_workload_reaches_its_end(shared_broker: Broker, name: str) -> None
     assert figures["persistent"] == ("--persistent" in arguments)
     assert all(figures[rate] > 0 for rate in rates)
     assert figures["broker_cpu_us_per_msg"] >= 0
+
+
+def test_depth_is_measured_and_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    """SPEC §8.5, §8.6: memory stays bounded; here with few messages, in `make bench` with many."""
+    assert measure_depth(20_000, with_rabbitmq=False) == 0
+    assert "reached" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
