@@ -220,16 +220,16 @@ def test_resuming_one_lets_others_go_on(queue_with: NewQueue, new_listener: NewL
 
 def test_exclusive_consumer_is_alone(queue_with: NewQueue, new_listener: NewListener) -> None:
     queue, one = queue_with(), new_listener(exclusive=True)
-    queue.check_subscribable(one)
+    queue.rotation.check_new(one, queue.title)
     queue.subscribe(one)
     for other in (new_listener(), new_listener(exclusive=True)):
         with pytest.raises(AccessRefused, match=r"^queue 'q' in vhost '/' in exclusive use$"):
-            queue.check_subscribable(other)
+            queue.rotation.check_new(other, queue.title)
     queue.cancel(one)
     queue.subscribe(new_listener())
-    queue.check_subscribable(new_listener())
+    queue.rotation.check_new(new_listener(), queue.title)
     with pytest.raises(AccessRefused):
-        queue.check_subscribable(one)
+        queue.rotation.check_new(one, queue.title)
 
 
 def test_deliveries_keep_to_the_budget(queue_with: NewQueue, new_listener: NewListener, work: Work) -> None:
@@ -556,9 +556,9 @@ def test_next_in_line_may_leave(limited: Limited, message: NewMessage, new_liste
 
 def test_exclusive_consumer_and_single_active_one_exclude_each_other(limited: Limited, new_listener: NewListener) -> None:
     queue = limited(single_active_consumer=True)
-    queue.check_subscribable(new_listener())
+    queue.rotation.check_new(new_listener(), queue.title)
     with pytest.raises(AccessRefused, match=r"^queue 'q' in vhost '/' in exclusive use$"):
-        queue.check_subscribable(new_listener(exclusive=True))
+        queue.rotation.check_new(new_listener(exclusive=True), queue.title)
 
 
 # Delivery limit
@@ -616,7 +616,7 @@ def test_very_full_queue_is_a_flood(queue_with: NewQueue, message: NewMessage, w
 
 def test_queue_hurries_if_one_of_its_consumers_does(queue_with: NewQueue, new_listener: NewListener) -> None:
     queue = queue_with()
-    assert not queue.hurrying(0)
+    assert not queue.rotation.hurrying(0)
     listener = new_listener()
     queue.subscribe(listener)
-    assert not queue.hurrying(0)
+    assert not queue.rotation.hurrying(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leveret.broker.storage import Storage
+from leveret.broker.tally import Tally
 from leveret.protocol.confirms import Confirms
 from leveret.wire.methods import encode_method
 from leveret.wire.output import Output
@@ -27,26 +28,26 @@ def frame(channel: int, ack: BasicAck | BasicNack) -> bytes:
 
 
 def test_nothing_published_is_nothing_told() -> None:
-    assert told(Confirms(1)) == b""
+    assert told(Confirms(1, Tally())) == b""
 
 
 @pytest.mark.parametrize("channel", [1, 255, 256, 2047, 65535])
 @pytest.mark.parametrize("number", [1, 255, 256, 70_000, 2**40])
 def test_one_message_is_told_alone(channel: int, number: int) -> None:
-    confirms = Confirms(channel)
+    confirms = Confirms(channel, Tally())
     confirms.told = number - 1
     confirms.published = number
     assert told(confirms) == frame(channel, BasicAck(number))
 
 
 def test_several_messages_are_told_together() -> None:
-    confirms = Confirms(7)
+    confirms = Confirms(7, Tally())
     confirms.published = 3
     assert told(confirms) == frame(7, BasicAck(3, multiple=True))
 
 
 def test_nothing_is_told_twice() -> None:
-    confirms = Confirms(1)
+    confirms = Confirms(1, Tally())
     confirms.published = 5
     told(confirms)
     assert told(confirms) == b""
@@ -68,7 +69,7 @@ def test_nothing_is_told_twice() -> None:
 def test_refused_messages_are_told_among_the_others(
     count: int, refused: list[int], expected: list[BasicAck | BasicNack]
 ) -> None:
-    confirms = Confirms(7)
+    confirms = Confirms(7, Tally())
     for number in range(1, count + 1):
         confirms.published = number
         if number in refused:
@@ -78,7 +79,7 @@ def test_refused_messages_are_told_among_the_others(
 
 
 def test_message_refused_by_several_queues_is_told_once() -> None:
-    confirms = Confirms(1)
+    confirms = Confirms(1, Tally())
     confirms.published = 1
     confirms.refuse()
     confirms.refuse()
@@ -86,7 +87,7 @@ def test_message_refused_by_several_queues_is_told_once() -> None:
 
 
 def test_large_numbers_are_refused_too() -> None:
-    confirms = Confirms(1)
+    confirms = Confirms(1, Tally())
     confirms.told, confirms.published = 2**40 - 2, 2**40
     confirms.refuse()
     assert told(confirms) == frame(1, BasicAck(2**40 - 1)) + frame(1, BasicNack(2**40))

@@ -6,6 +6,7 @@ import pytest
 
 from leveret.broker.consumer import Window
 from leveret.broker.message import Entry, Origin, new_entry, new_message
+from leveret.broker.tally import Tally
 from leveret.protocol.subscriber import Subscriber
 from leveret.protocol.unacked import Unacked
 from leveret.wire.content import frame_content
@@ -43,6 +44,7 @@ class Listener:
             channel,
             self.output,
             self.unacked,
+            Tally(),
             self.cancelled.append,
             no_ack=no_ack,
             exclusive=False,

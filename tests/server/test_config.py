@@ -28,6 +28,7 @@ GIVEN: dict[str, tuple[str, object]] = {
     "consumer_timeout": ("1000", 1000),
     "unknown_exchange": ("drop", "drop"),
     "expiration": ("epoch", "epoch"),
+    "deliver": ("synced", "synced"),
 }
 
 BAD: list[tuple[str, object]] = [
@@ -43,6 +44,7 @@ BAD: list[tuple[str, object]] = [
     ("data_dir", 1),
     ("storage", "tape"),
     ("sync", "never"),
+    ("deliver", "never"),
     ("segment_size", 1),
     ("memory_watermark", -0.1),
     ("memory_watermark", "much"),

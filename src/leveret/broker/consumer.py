@@ -11,11 +11,16 @@ kind of consumer overrides; the queue itself never learns who listens.
 
 from typing import TYPE_CHECKING
 
+from leveret.errors import AccessRefused
 from leveret.wire.values import Table
 
 if TYPE_CHECKING:
     from leveret.broker.message import Entry
     from leveret.broker.queue import Queue
+
+
+# How many of a queue's consumers are looked at.
+HURRYING_LOOKS = 8
 
 
 class Window:
@@ -134,6 +139,16 @@ class Rotation:
         self.oversized: list[Consumer] = []
         self.active_count = 0
         self.single = False
+
+    def check_new(self, consumer: Consumer, title: str) -> None:
+        """Refuse a consumer that wants its queue, called `title`, for itself, or that another has for itself."""
+        taken = self.everyone and (consumer.exclusive or self.everyone[0].exclusive)
+        if taken or (consumer.exclusive and self.single):
+            raise AccessRefused(f"{title} in exclusive use")
+
+    def hurrying(self, now: int) -> bool:
+        """Whether a consumer is taking messages as fast as its client can read."""
+        return any(consumer.hurrying(now) for consumer in self.everyone[:HURRYING_LOOKS])
 
     def add(self, consumer: Consumer) -> None:
         self.everyone.append(consumer)

@@ -1,4 +1,5 @@
 cimport cython
+from leveret.broker.tally cimport Tally
 
 cdef class Exchange:
     cdef public str name
@@ -17,6 +18,7 @@ cdef class Exchange:
     cdef public bint deleted
     cdef public bint is_queue
     cdef public long long mark
+    cdef public Tally tally
     cpdef list match(self, str routing_key, object properties)
     @cython.locals(found=list, routing_key=str)
     cpdef list match_all(self, list routing_keys, object properties)

@@ -7,6 +7,7 @@ further is the router's work. The other types have modules of their own. Knows n
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.binding import Binding, Key
+from leveret.broker.tally import Tally
 from leveret.errors import AccessRefused
 from leveret.wire.properties import Properties
 from leveret.wire.values import Table
@@ -38,6 +39,7 @@ class Exchange:
         "name",
         "operator_policy",
         "policy",
+        "tally",
         "title",
         "varies",
     )
@@ -59,6 +61,7 @@ class Exchange:
         self.deleted = False
         self.is_queue = False
         self.mark = 0
+        self.tally = Tally()
 
     def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         """The destinations of a message, some perhaps twice; the caller must not change the list."""

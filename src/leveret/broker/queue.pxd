@@ -3,6 +3,7 @@ from leveret.broker.chain cimport Chain
 from leveret.broker.consumer cimport Consumer, Rotation
 from leveret.broker.message cimport Entry, Message, is_stub, new_entry
 from leveret.broker.pages cimport Page, Pages
+from leveret.broker.tally cimport Tally
 from leveret.broker.work cimport Task, Work
 
 cdef int WINDOW_COUNT, LOAD_BELOW, PAGE_SIZE
@@ -55,6 +56,7 @@ cdef class Queue:
     cdef object _deduplication
     cdef object _cuts
     cdef public bint trimming
+    cdef public Tally tally
     cdef public object discard
 
     @cython.locals(entry=Entry)

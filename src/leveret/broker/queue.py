@@ -24,9 +24,9 @@ from leveret.broker.expiry import Cuts, Expiry, Lease
 from leveret.broker.message import Entry, Message, is_stub, new_entry
 from leveret.broker.pages import PAGE_BYTES, PAGE_SIZE, Page, Pages
 from leveret.broker.rewriting import counted
+from leveret.broker.tally import Tally
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
-from leveret.errors import AccessRefused
 from leveret.wire.content import PERSISTENT
 from leveret.wire.values import Table
 
@@ -40,7 +40,6 @@ FLOOD_BYTES = 1 << 20
 WINDOW_COUNT = 16_384
 WINDOW_BYTES = 16 << 20
 LOAD_BELOW = 8_192
-HURRYING_LOOKS = 8
 
 
 class Queue:
@@ -91,6 +90,7 @@ class Queue:
         "ready_count",
         "rotation",
         "special",
+        "tally",
         "title",
         "traits",
         "trimming",
@@ -144,6 +144,7 @@ class Queue:
         self._expiry: Expiry | None = None
         self._cuts: Cuts | None = None
         self.discard: Discard | None = None
+        self.tally = Tally()
         self.trimming = False
         self._deduplication: Deduplication | None = None
 
@@ -156,6 +157,7 @@ class Queue:
         entry = new_entry(message, self.next_seq)
         self.next_seq += 1
         self.work.left -= 1
+        self.tally.publish += 1
         if self.ready_count != 0 or self.rotation.active_count == 0 or not self._offer(entry):
             self._add(entry)
         if self.ledger is not None and message.flags & PERSISTENT:
@@ -168,22 +170,29 @@ class Queue:
         """Take the first ready message for basic.get; unacknowledged from now on unless `no_ack`."""
         entry = self._next()
         if entry is None:
+            if self.loading is None:
+                self.tally.get_empty += 1
             return None
         self._remove_first(entry)
         self.rotation.revive()
+        if entry.redelivered:
+            self.tally.redeliver += 1
         if not no_ack:
+            self.tally.get += 1
             entry.queue = self
             self.unacked_count += 1
             self.unacked_bytes += entry.message.body_size
             if self.unacked_count > WINDOW_COUNT:
                 self._strip(entry)
         else:
+            self.tally.get_no_ack += 1
             self._left(entry)
             self._gone(entry)
         return entry
 
     def settle(self, entry: Entry) -> None:
         """Forget an unacknowledged message; its consumer has room for another."""
+        self.tally.ack += 1
         self._forget(entry)
         if self.ledger is not None or entry.location != 0:
             self._gone(entry)
@@ -286,26 +295,14 @@ class Queue:
                 self.lease = Lease(self, self._timers, now)
             self.lease.renew(now)
         self.rotation.single = traits.single_active_consumer
-        limits = (traits.message_ttl_ms, traits.max_length, traits.max_bytes)
-        self.special = (
-            traits.deduplicates
-            or traits.stay_of is not None
-            or self.hold is not None
-            or any(limit is not None for limit in limits)
-        )
+        limits = (traits.message_ttl_ms, traits.max_length, traits.max_bytes, traits.stay_of, self.hold)
+        self.special = traits.deduplicates or any(limit is not None for limit in limits)
         if traits.message_ttl_ms is not None and (self.ready_count or self.unacked_count):
             self._shorten(now + traits.message_ttl_ms)
         self._trim()
         self.dispatch()
 
     # Consumers
-
-    def check_subscribable(self, consumer: Consumer) -> None:
-        """Refuse a consumer that wants the queue for itself, or that another has for itself."""
-        everyone = self.rotation.everyone
-        taken = everyone and (consumer.exclusive or everyone[0].exclusive)
-        if taken or (consumer.exclusive and self.traits.single_active_consumer):
-            raise AccessRefused(f"{self.title} in exclusive use")
 
     def subscribe(self, consumer: Consumer) -> None:
         """Add a consumer. May call `deliver` before returning."""
@@ -356,10 +353,6 @@ class Queue:
                 self.work.store()
             self._hand_over(entry, consumer)
 
-    def hurrying(self, now: int) -> bool:
-        """Whether a consumer is taking messages as fast as its client can read."""
-        return any(consumer.hurrying(now) for consumer in self.rotation.everyone[:HURRYING_LOOKS])
-
     @property
     def consumer_count(self) -> int:
         return len(self.rotation.everyone)
@@ -378,7 +371,10 @@ class Queue:
 
     def _hand_over(self, entry: Entry, consumer: Consumer) -> None:
         self.work.left -= 1
+        if entry.redelivered:
+            self.tally.redeliver += 1
         if not consumer.no_ack:
+            self.tally.deliver += 1
             size = entry.message.body_size
             entry.queue = self
             entry.consumer = consumer
@@ -387,6 +383,7 @@ class Queue:
             self.unacked_count += 1
             self.unacked_bytes += size
         else:
+            self.tally.deliver_no_ack += 1
             if self._deduplication is not None:
                 self._left(entry)
             if self.ledger is not None or entry.location != 0:
@@ -637,6 +634,7 @@ class Queue:
                 self._bury(entry, "maxlen")
             return False
         self.next_seq += 1
+        self.tally.publish += 1
         if self._deduplication is not None:
             self._deduplication.add(key)
         ttl_ms = self._ttl_ms(message)

@@ -26,6 +26,7 @@ from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies
 from leveret.broker.rights import Rights
 from leveret.broker.router import Router
+from leveret.broker.tally import Tally
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
 from leveret.wire.content import properties_of
@@ -130,6 +131,8 @@ class VirtualHost:
         self.queues: dict[str, Queue] = {}
         self.router = Router(self.exchanges)
         self.work = broker.work
+        # Of channels that are closed.
+        self.tally = Tally()
         self._broker = broker
         self._predeclare()
 

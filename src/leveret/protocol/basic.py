@@ -98,6 +98,7 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         channel.number,
         channel.output,
         channel.unacked,
+        channel.tally,
         channel.on_consumer_cancelled,
         no_ack=m.no_ack,
         exclusive=m.exclusive,
@@ -107,7 +108,7 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         priority=priority_of(m.arguments),
     )
     consumer.trace = channel.tracer()
-    queue.check_subscribable(consumer)
+    queue.rotation.check_new(consumer, queue.title)
     channel.consumers[tag] = consumer
     # The answer goes before the first message.
     reply(channel, m.no_wait, BasicConsumeOk(tag))
@@ -141,11 +142,19 @@ def _get(channel: "Channel", m: BasicGet, queue: Queue) -> None:
         channel.session.do(AwaitPage(queue, partial(_get, channel, m, queue)))
         return
     if entry is None:
+        channel.tally.get_empty += 1
         reply(channel, False, BasicGetEmpty())
         return
     # So small a request may have a large answer: what one pass sends must be bounded too.
     channel.broker.work.left -= 1 + entry.message.body_size // GET_UNIT
-    tag = channel.unacked.skip() if m.no_ack else channel.unacked.record(entry)
+    if m.no_ack:
+        channel.tally.get_no_ack += 1
+        tag = channel.unacked.skip()
+    else:
+        channel.tally.get += 1
+        tag = channel.unacked.record(entry)
+    if entry.redelivered:
+        channel.tally.redeliver += 1
     origin = entry.message.origin
     answer = BasicGetOk(tag, entry.redelivered, origin.exchange, origin.routing_key, queue.ready_count)
     reply(channel, False, answer)
@@ -181,7 +190,7 @@ def on_confirm_select(channel: "Channel", m: ConfirmSelect) -> None:
     if channel.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = Confirms(channel.number)
+        channel.confirms = Confirms(channel.number, channel.tally)
     reply(channel, m.no_wait, ConfirmSelectOk())
 
 

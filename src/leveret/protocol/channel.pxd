@@ -5,6 +5,7 @@ from leveret.broker.message cimport Entry, Message, Origin, new_message
 from leveret.broker.queue cimport Queue
 from leveret.broker.router cimport Router
 from leveret.broker.exchange cimport Exchange
+from leveret.broker.tally cimport Tally
 from leveret.protocol.confirms cimport Confirms
 from leveret.protocol.session cimport Session
 from leveret.protocol.unacked cimport Unacked
@@ -27,6 +28,7 @@ cdef class Route:
     cdef public bint varies
     cdef public bint traced
     cdef public list queues
+    cdef public Tally tally
 
 @cython.final
 cdef class Channel:
@@ -46,6 +48,7 @@ cdef class Channel:
     cdef public Window prefetch
     cdef public str last_queue_name
     cdef public str reply_to
+    cdef public Tally tally
     cdef long long _epoch
     cdef dict _routes
     cdef bytes _last_method

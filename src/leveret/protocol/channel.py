@@ -20,6 +20,7 @@ from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, rewritten
 from leveret.broker.rights import Rights
+from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import (
     AMQPError,
@@ -93,7 +94,7 @@ PAST = -2
 class Route:
     """Where the messages of one exchange and routing key go."""
 
-    __slots__ = ("mandatory", "origin", "queues", "traced", "varies")
+    __slots__ = ("mandatory", "origin", "queues", "tally", "traced", "varies")
 
     def __init__(self, origin: Origin, mandatory: bool) -> None:
         self.origin = origin
@@ -101,6 +102,8 @@ class Route:
         self.varies = False
         self.traced = False
         self.queues: list[Queue] = []
+        # The exchange's.
+        self.tally = Tally()
 
 
 class Channel:
@@ -126,6 +129,7 @@ class Channel:
         "session",
         "shared",
         "state",
+        "tally",
         "transaction",
         "unacked",
         "vhost",
@@ -148,6 +152,7 @@ class Channel:
         self.prefetch = Window()
         self.last_queue_name = ""
         self.reply_to = ""
+        self.tally = Tally()
         self._epoch = 0
         self._routes: dict[bytes, Route] = {}
         self._last_method = b""
@@ -349,6 +354,9 @@ class Channel:
                 queues = self._route_again(route, message)
             if message.ttl_ms == PAST:
                 queues = []
+        self.tally.publish += 1
+        route.tally.publish_in += 1
+        route.tally.publish_out += len(queues)
         if route.traced:
             trace_publish(self, message, queues)
         if self.transaction is not None:
@@ -359,8 +367,7 @@ class Channel:
             if flags & PERSISTENT:
                 self.confirms.persistent = True
         if not queues:
-            if route.mandatory:
-                self.return_message(message)
+            self._go_nowhere(route, message)
             return
         now = self.session.now
         if len(queues) == 1:
@@ -369,6 +376,12 @@ class Channel:
                 self.refuse()
         else:
             self._spread(message, queues, now)
+
+    def _go_nowhere(self, route: Route, message: Message) -> None:
+        if route.mandatory:
+            self.return_message(message)
+        else:
+            self.tally.drop_unroutable += 1
 
     def refuse(self) -> None:
         """A queue did not take the last message."""
@@ -422,6 +435,8 @@ class Channel:
         route = Route(Origin(name, key, method[6:key_end] + b"\xce"), (method[key_end] & MANDATORY) != 0)
         route.traced = self.vhost.tracing
         exchange = self._exchange(name)
+        if exchange is not None:
+            route.tally = exchange.tally
         if exchange is None:
             pass
         elif not name and key.startswith(PREFIX):
@@ -490,6 +505,7 @@ class Channel:
 
     def return_message(self, message: Message) -> None:
         origin = message.origin
+        self.tally.return_unroutable += 1
         self.output.write_method(self.number, BasicReturn(312, "NO_ROUTE", origin.exchange, origin.routing_key))
         self.write_content(message)
 
@@ -521,6 +537,7 @@ class Channel:
             self.transaction.settle([entry], ACKED)
             return
         queue = entry.queue
+        self.tally.ack += 1
         queue.settle(entry)
         consumer = entry.consumer
         if self.shared.limited():
@@ -539,6 +556,8 @@ class Channel:
         if self.transaction is not None:
             self.transaction.settle(entries, how)
         else:
+            if how == ACKED:
+                self.tally.ack += len(entries)
             self.session.do(settlement(how, entries, self.after_settling))
 
     def _on_basic_nack(self, index: int, reader: FrameReader) -> None:
@@ -628,7 +647,9 @@ class Channel:
         self.session.do(requeue)
 
     def release(self, requeue: Requeue) -> None:
-        """Stop consuming and publishing; what is unacknowledged is left to `requeue`."""
+        """Stop consuming and publishing; what is unacknowledged is left to `requeue`. It counts with its vhost's then."""
+        self.vhost.tally.add(self.tally)
+        self.tally = Tally()
         consumers = list(self.consumers.values())
         for consumer in consumers:
             consumer.queue.leave(consumer)

@@ -1,4 +1,5 @@
 from leveret.broker.storage cimport Storage
+from leveret.broker.tally cimport Tally
 from leveret.wire.output cimport Output
 
 cdef int NUMBER_END
@@ -10,6 +11,7 @@ cdef class Confirms:
     cdef public bint persistent
     cdef list _waiting
     cdef tuple _frames
+    cdef Tally _tally
     cdef bytes _nack
     cpdef refuse(self)
     cpdef tell(self, Output output, Storage storage)

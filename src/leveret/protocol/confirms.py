@@ -7,6 +7,7 @@ those after it.
 """
 
 from leveret.broker.storage import Storage
+from leveret.broker.tally import Tally
 from leveret.wire.content import END, frame_head
 from leveret.wire.output import Output
 from leveret.wire.spec import BASIC_ACK, BASIC_NACK, FRAME_METHOD
@@ -21,9 +22,10 @@ class Confirms:
     `persistent` says that there is one among those published since the last time.
     """
 
-    __slots__ = ("_frames", "_nack", "_waiting", "persistent", "published", "refused", "told")
+    __slots__ = ("_frames", "_nack", "_tally", "_waiting", "persistent", "published", "refused", "told")
 
-    def __init__(self, channel: int) -> None:
+    def __init__(self, channel: int, tally: Tally) -> None:
+        self._tally = tally
         self.published = 0
         self.told = 0
         self.refused: list[int] = []
@@ -81,4 +83,5 @@ class Confirms:
         count = number - self.told
         if count > 0:
             self.told = number
+            self._tally.confirm += count
             output.write_numbered(self._frames[count > 1], NUMBER_END, number)

@@ -1,6 +1,7 @@
 cimport cython
 from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry, Message, Origin
+from leveret.broker.tally cimport Tally
 from leveret.protocol.unacked cimport Unacked
 from leveret.wire.output cimport Output
 
@@ -8,6 +9,7 @@ cdef class Subscriber(Consumer):
     cdef int _channel
     cdef Output _output
     cdef Unacked _unacked
+    cdef Tally _tally
     cdef object _on_cancelled
     cdef public object trace
     cdef Origin _origin

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from leveret.broker.consumer import Consumer, Window
 from leveret.broker.message import Entry, Message, Origin
+from leveret.broker.tally import Tally
 from leveret.protocol.unacked import Unacked
 from leveret.wire.content import frame_head
 from leveret.wire.output import Output
@@ -18,7 +19,7 @@ from leveret.wire.values import Table, encode_short_string
 class Subscriber(Consumer):
     """A basic.consume of one channel; `on_cancelled` is called when its queue is gone, `trace` is shown each delivery."""
 
-    __slots__ = ("_channel", "_frame", "_on_cancelled", "_origin", "_output", "_tag_end", "_unacked", "trace")
+    __slots__ = ("_channel", "_frame", "_on_cancelled", "_origin", "_output", "_tag_end", "_tally", "_unacked", "trace")
 
     def __init__(  # noqa: PLR0913
         self,
@@ -26,6 +27,7 @@ class Subscriber(Consumer):
         channel: int,
         output: Output,
         unacked: Unacked,
+        tally: Tally,
         on_cancelled: Callable[["Subscriber"], None],
         *,
         no_ack: bool,
@@ -39,6 +41,7 @@ class Subscriber(Consumer):
         self._channel = channel
         self._output = output
         self._unacked = unacked
+        self._tally = tally
         self._on_cancelled = on_cancelled
         self.trace: Callable[[Message, str, bool], None] | None = None
         self._origin: Origin | None = None
@@ -57,9 +60,15 @@ class Subscriber(Consumer):
         message = entry.message
         if message.origin is not self._origin:
             self._prepare(message.origin)
-        tag = self._unacked.skip() if self.no_ack else self._unacked.record(entry)
+        if self.no_ack:
+            self._tally.deliver_no_ack += 1
+            tag = self._unacked.skip()
+        else:
+            self._tally.deliver += 1
+            tag = self._unacked.record(entry)
         output = self._output
         if entry.redelivered:
+            self._tally.redeliver += 1
             output.write_numbered(self._frame, self._tag_end + 1, tag << 8 | 1)
         else:
             output.write_numbered(self._frame, self._tag_end, tag)

@@ -256,7 +256,7 @@ class Transport(asyncio.BufferedProtocol):
     def _wait_for_readers(self, queue: Queue) -> None:
         """Give the consumers of a queue that this client fills a moment to read: what piles up is slower to handle."""
         self._broker.work.flooded = None
-        if not self._paused and queue.hurrying(now_ms()):
+        if not self._paused and queue.rotation.hurrying(now_ms()):
             self._pause(FLOW)
             self._outbox.hold(self)
 

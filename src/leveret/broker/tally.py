@@ -1,0 +1,57 @@
+"""Counters of messages, under the names that RabbitMQ's API has for them. They only grow.
+
+A queue, an exchange and a channel each have one. What a vhost or the broker has is the sum over its channels, those that
+are gone included: whoever closes a channel adds its counters to its vhost's.
+"""
+
+NAMES = (
+    "publish",
+    "confirm",
+    "return_unroutable",
+    "drop_unroutable",
+    "deliver",
+    "deliver_no_ack",
+    "redeliver",
+    "get",
+    "get_no_ack",
+    "get_empty",
+    "ack",
+    "publish_in",
+    "publish_out",
+)
+
+
+class Tally:
+    """The counters."""
+
+    __slots__ = NAMES
+
+    def __init__(self) -> None:
+        self.publish = 0
+        self.confirm = 0
+        self.return_unroutable = 0
+        self.drop_unroutable = 0
+        self.deliver = 0
+        self.deliver_no_ack = 0
+        self.redeliver = 0
+        self.get = 0
+        self.get_no_ack = 0
+        self.get_empty = 0
+        self.ack = 0
+        self.publish_in = 0
+        self.publish_out = 0
+
+    @property
+    def deliver_get(self) -> int:
+        return self.deliver + self.deliver_no_ack + self.get + self.get_no_ack
+
+    def add(self, other: "Tally") -> None:
+        for name in NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def counts(self) -> dict[str, int]:
+        """Those that are not 0, with `deliver_get` for all that was handed out."""
+        found = {name: getattr(self, name) for name in NAMES if getattr(self, name)}
+        if self.deliver_get:
+            found["deliver_get"] = self.deliver_get
+        return found
