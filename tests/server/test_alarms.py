@@ -533,6 +533,53 @@ def test_publishers_wait_while_storage_is_behind(tmp_path: Path, monkeypatch: py
             eventually(lambda: watched.statuses() == ["running", "running"])
 
 
+def test_only_those_wait_who_gave_storage_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPEC §8.8 storage that is behind because of one publisher does not stop others who give it little or nothing."""
+    let = threading.Event()
+    monkeypatch.setattr(module, "BEHIND_BYTES", 4 * MIB)
+    with InProcess(Config(port=0, data_dir=str(tmp_path), segment_size=16 * MIB, disk_free_limit=0)) as node:
+        watched = Watched(node, [0])
+        with node.login() as heavy, node.login() as light, node.login() as transient:
+            heavy.declare("q", durable=True)
+            light.declare("light", durable=True)
+            transient.declare("transient")
+            storage: Any = node.node.broker.storage
+            slow_down(storage.journal, monkeypatch, let)
+            data = burst("q", 4000, 10_000, PERSISTENT)
+            sender = threading.Thread(daemon=True, target=heavy.socket.sendall, args=(data,))
+            sender.start()
+            eventually(lambda: "flow" in watched.statuses())
+            for client, queue, properties in ((light, "light", PERSISTENT), (transient, "transient", Properties())):
+                for number in range(1, 11):
+                    client.send(*publish(1, queue, bytes(10_000), properties))
+                    assert client.declare(queue, passive=True) == number
+            assert sorted(watched.statuses()) == ["flow", "running", "running"]
+            # Bounded all the same: from here on everyone is stopped who publishes.
+            more = threading.Thread(
+                daemon=True, target=light.socket.sendall, args=(burst("light", 1000, 10_000, PERSISTENT),)
+            )
+            more.start()
+            eventually(lambda: watched.statuses().count("flow") == 2)
+            assert node.call(storage.unsynced_size) < 7 * MIB
+            let.set()
+            sender.join()
+            more.join()
+            eventually(lambda: heavy.declare("q", passive=True) == 4000)
+            eventually(lambda: light.declare("light", passive=True) == 1010)
+            eventually(lambda: set(watched.statuses()) == {"running"})
+
+
+def test_what_is_paged_out_is_written_though_nobody_is_answered(tmp_path: Path) -> None:
+    """SPEC §8.5 transient messages beyond the window go to disk while they come, not with the next answer to somebody."""
+    config = Config(port=0, data_dir=str(tmp_path), segment_size=16 * MIB, disk_free_limit=0)
+    with InProcess(config) as node, node.login() as publisher:
+        publisher.declare("q")
+        storage: Any = node.node.broker.storage
+        publisher.socket.sendall(burst("q", 8000, 10_000))
+        eventually(lambda: node.node.broker.vhosts["/"].queues["q"].ready_count == 8000)
+        eventually(lambda: node.call(storage.unsynced_size) < MIB)
+
+
 def slow_down(journal: Any, monkeypatch: pytest.MonkeyPatch, let: threading.Event) -> None:
     """Have syncs wait until they are let."""
     from leveret.store.journal import Batch

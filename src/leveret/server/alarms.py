@@ -9,7 +9,9 @@ Memory and disk are looked at by a timer, and storage after each read. Nothing i
   (3) A turn of the loop, in which no timer runs, may bring some MiB from each of a thousand clients: there is a look too
       when a quarter of what is left has been read.
   (4) An alarm that is set is looked at once a second, and is over when a twentieth of its limit is left.
-  (5) Memory that is free and only kept by the heap is given back before memory counts as low, which it does if that was not
+  (5) Storage that has fallen behind stops those who gave it most to write: half as much as the first of them, or more. Only
+      if what the others bring makes it half as much again all publishers are stopped.
+  (6) Memory that is free and only kept by the heap is given back before memory counts as low, which it does if that was not
       a twentieth of the limit: giving back is slow, and must be rare.
 """
 
@@ -42,6 +44,8 @@ BEHIND_BYTES = 64 << 20
 BEHIND_MIN = 1 << 20
 BEHIND_PART = 16
 BEHIND_SEGMENT_PART = 2
+# So many times as much is remembered of who gave storage something to write.
+LATELY = 4
 
 log = logging.getLogger("leveret.alarms")
 
@@ -122,6 +126,11 @@ class Alarms:
         self._delay_s = LOOK_S
         # Bytes until the next look.
         self._unread = READ_MIN
+        # Whether storage is behind, what each connection gave it to write lately, all of that, and the most of one.
+        self._behind = False
+        self._given: dict[Transport, int] = {}
+        self._given_bytes = 0
+        self._most = 0
 
     def start(self) -> None:
         """Begin to look."""
@@ -137,8 +146,29 @@ class Alarms:
         self._stopped[transport] = None
 
     def let_go(self, transport: "Transport") -> None:
-        """This connection waits no longer, or is gone."""
+        """This connection waits no longer."""
         self._stopped.pop(transport, None)
+
+    def gone(self, transport: "Transport") -> None:
+        """This connection is no more."""
+        self.let_go(transport)
+        self._given.pop(transport, None)
+
+    def gave(self, transport: "Transport", size: int) -> None:
+        """What came from this connection is so much for storage to write."""
+        given = self._given.get(transport, 0) + size
+        self._given[transport] = given
+        self._given_bytes += size
+        self._most = max(self._most, given)
+        if not self._behind:
+            if self._given_bytes > LATELY * self._behind_bytes:
+                self._forget_given()
+        elif 2 * given >= self._most:
+            transport.hold_back()
+
+    def _forget_given(self) -> None:
+        self._given.clear()
+        self._given_bytes = self._most = 0
 
     def read(self, size: int) -> None:
         """So many bytes have come and were handled."""
@@ -157,10 +187,19 @@ class Alarms:
     def look_at_storage(self) -> None:
         """Stop publishers if too much waits to be written, or let them go on."""
         broker = self._broker
-        limit = self._behind_bytes // 2 if broker.flow else self._behind_bytes
-        behind = broker.storage.unsynced_size() > limit
-        if behind != broker.flow:
-            self._throttle(broker.alarm, behind)
+        size = broker.storage.unsynced_size()
+        if not self._behind:
+            if size > self._behind_bytes:
+                self._behind = True
+                for transport, given in list(self._given.items()):
+                    if 2 * given >= self._most:
+                        transport.hold_back()
+        elif size <= self._behind_bytes // 2:
+            self._behind = False
+            self._forget_given()
+            self._throttle(broker.alarm, False)
+        if size > self._behind_bytes * 3 // 2 and not broker.flow:
+            self._throttle(broker.alarm, True)
 
     def look(self) -> None:
         """Look at memory and disk, and settle when to do so again."""

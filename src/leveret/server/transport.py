@@ -91,10 +91,12 @@ class Transport(asyncio.BufferedProtocol):
         connection = self.connection
         if connection is None:
             return
+        unsynced = self._broker.storage.unsynced_size()
         try:
             connection.receive_from(self._inbox.buffer, len(connection.reader.rest) + nbytes, now_ms())
         except Exception:
             self._crash(connection)
+        self._count_given(unsynced)
         self._alarms.read(nbytes)
         self._after(connection)
 
@@ -119,7 +121,7 @@ class Transport(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         connection = self.connection
         self._peers.discard(self)
-        self._alarms.let_go(self)
+        self._alarms.gone(self)
         self._cancel_timer()
         if connection is None:
             return
@@ -142,10 +144,12 @@ class Transport(asyncio.BufferedProtocol):
             # It has not read the answers to what it asked before.
             self._paused |= STALLED
             return
+        unsynced = self._broker.storage.unsynced_size()
         try:
             connection.go_on(now_ms())
         except Exception:
             self._crash(connection)
+        self._count_given(unsynced)
         self._resume(BUSY)
         self._after(connection)
 
@@ -189,7 +193,21 @@ class Transport(asyncio.BufferedProtocol):
         elif was_full:
             self._drained(connection)
 
-    # The alarms' call
+    def _count_given(self, unsynced: int) -> None:
+        given = self._broker.storage.unsynced_size() - unsynced
+        if given > 0:
+            self._alarms.gave(self, given)
+            self._alarms.look_at_storage()
+            self._outbox.schedule()
+
+    # The alarms' calls
+
+    def hold_back(self) -> None:
+        """Storage is behind, and this client gives it much: hear no more of it until `throttle_changed`."""
+        connection = self.connection
+        if connection is not None and not connection.session.blocked and connection.session.pending is None:
+            connection.session.blocked = True
+            self._stop_or_hear(connection)
 
     def throttle_changed(self) -> None:
         """Publishers are stopped for another reason, or no longer."""
@@ -232,7 +250,6 @@ class Transport(asyncio.BufferedProtocol):
         storage = self._broker.storage
         if self._broker.work or storage.position() > storage.synced:
             self._outbox.schedule()
-            self._alarms.look_at_storage()
         self._outbox.arm()
         if connection.ended:
             connection.output.wake()
