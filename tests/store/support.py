@@ -131,7 +131,7 @@ class Rig:
         self.synced_calls = 0
         self.failures: list[BaseException] = []
         self.committer = StandIn(self.definitions, held, sync)
-        self.store.open(self.committer, self._on_synced, self.failures.append)
+        self.store.open(self.committer, self.committer, self._on_synced, self.failures.append)
         if self.opened.fresh:
             self.broker.add_vhost("/")
         else:

@@ -26,7 +26,7 @@ cdef class Journal:
     cdef object _disk
     cdef dict _moved
     cdef str _prefix
-    cdef object _writing
+    cdef list _writing
     cdef public long long batch
     cdef public Segment current
     cdef public list dirty

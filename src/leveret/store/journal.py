@@ -131,7 +131,8 @@ class Journal:
         self.dirty: list[Ledger] = []
         self.current: Segment | None = None
         self._moved: dict[int, int] = {}
-        self._writing: Batch | None = None
+        # Batches that are being written, in order.
+        self._writing: list[Batch] = []
 
     def begin(self, number: int, batch: int) -> None:
         """Start a new segment, after recovery has read the others."""
@@ -194,10 +195,13 @@ class Journal:
         if segment is self.current and offset >= segment.size:
             at = offset - segment.size
             return bytes(self.out[at : at + size])
-        writing = self._writing
-        if writing is not None and writing.segment is segment and offset >= segment.written:
-            at = offset - segment.written
-            return bytes(writing.data[at : at + size])
+        start = segment.written
+        if offset >= start:
+            for batch in self._writing:
+                if batch.segment is segment:
+                    if offset < start + len(batch.data):
+                        return bytes(batch.data[offset - start : offset - start + size])
+                    start += len(batch.data)
         return segment.file.read(offset, size)
 
     def is_moved(self, location: int) -> bool:
@@ -260,7 +264,7 @@ class Journal:
         segment = self.current
         assert segment is not None
         taken = Batch(self.batch, self.synced, segment, out, self._disk if segment.size == HEADER_SIZE else None)
-        self._writing = taken
+        self._writing.append(taken)
         self.batch += 1
         self.out = bytearray(BATCH_HEAD_SIZE)
         segment.size += len(out)
@@ -279,7 +283,7 @@ class Journal:
     def committed(self, batch: "Batch") -> None:
         """A batch is on disk."""
         self.synced = batch.number
-        self._writing = None
+        self._writing.remove(batch)
         batch.segment.written += len(batch.data)
 
 

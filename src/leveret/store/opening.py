@@ -35,7 +35,7 @@ class Opened:
     ) -> None:
         self._disk = disk
         self._definitions = definitions
-        self._committer: Committer | None = None
+        self._committers: list[Committer] = []
         self._was_clean = clean = self._definitions.fact("clean") == "yes"
         self._definitions.change([set_fact("clean", "no")])
         rows = self._definitions.rows()
@@ -68,8 +68,10 @@ class Opened:
         sync: bool,
     ) -> None:
         """Begin to write what happens from now on."""
-        self._committer = Committer(self._definitions, call_soon, sync)
-        self.store.open(self._committer, on_synced, on_failed)
+        committer = Committer(self._definitions, call_soon, sync)
+        spiller = Committer(self._definitions, call_soon, sync)
+        self._committers = [committer, spiller]
+        self.store.open(committer, spiller, on_synced, on_failed)
 
     def leave(self) -> None:
         """Let the folder go as it was: the broker does not start."""
@@ -80,9 +82,9 @@ class Opened:
     def close(self) -> None:
         """Write and sync all there is, and let the folder go; the loop has ended its part."""
         store = self.store
-        if self._committer is not None:
-            self._committer.stop()
-            store.failed = store.failed or self._committer.failed
+        for committer in self._committers:
+            committer.stop()
+            store.failed = store.failed or committer.failed
         if store.failed is None:
             try:
                 store.finish(self._definitions)

@@ -44,7 +44,7 @@ cdef class Reading:
     cdef list _runs
     @cython.locals(page=Page, run=Run, index=Py_ssize_t, location="long long", at="long long", log=Journal, spill=Journal, journal=Journal)
     cdef _plan(self)
-    @cython.locals(run=Run)
+    @cython.locals(run=Run, segment=Segment)
     cpdef bint is_taken(self) except -1
     @cython.locals(run=Run, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t)
     cpdef read(self)

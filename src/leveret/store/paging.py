@@ -1,8 +1,9 @@
 """Paging: what queues have beyond their windows, written where it can be read again, and read.
 
 A persistent message of a durable queue is in the journal anyway. Others are written to the spill, a log of its own that
-is never synced and never recovered: its files are removed at start. Read is in the committer's thread, after everything
-that was put there before, so what is asked for has been written.
+is never synced and never recovered: its files are removed at start. It has a thread of its own: whoever floods the broker
+must not make those wait who are promised something. Read is in the committer's thread, after everything that was put
+there before.
 """
 
 from typing import TYPE_CHECKING
@@ -157,10 +158,11 @@ class Reading:
             self._places.append(at)
 
     def is_taken(self) -> bool:
-        """Whether all of it is in batches that the committer has."""
+        """Whether the committer, which reads, has been given all of it to write; what another wrote must be written."""
         is_taken = True
         for run in self._runs:
-            is_taken = is_taken and run.last_at < run.segment.size
+            segment = run.segment
+            is_taken = is_taken and run.last_at < (segment.written if segment.number >= SPILL_NUMBER else segment.size)
         return is_taken
 
     def read(self) -> None:

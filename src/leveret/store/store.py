@@ -26,6 +26,7 @@ from leveret.store.segment import Segment
 log = logging.getLogger("leveret.store")
 
 SPILL_PREFIX = "spill"
+SPILL_PIECE = 4 << 20
 
 # A fact: ids are never used again.
 LAST_QUEUE_ID = "last_queue_id"
@@ -48,7 +49,7 @@ class Store(Storage):
         "_on_synced",
         "_readings",
         "_removable",
-        "_spilling",
+        "_spiller",
         "_spilling_size",
         "_waiting",
         "_writing",
@@ -81,9 +82,9 @@ class Store(Storage):
         self.work: Any = None
         self._changes: list[Change] = []
         self._committer: Committer | None = None
+        self._spiller: Committer | None = None
         self._writing = False
         self._writing_size = 0
-        self._spilling = False
         self._spilling_size = 0
         self._readings: list[Reading | Filling] = []
         self._cleaning: set[Journal] = set()
@@ -95,9 +96,16 @@ class Store(Storage):
         self._on_synced: Callable[[], None] = nothing
         self._on_failed: Callable[[BaseException], None] = nothing_more
 
-    def open(self, committer: Committer, on_synced: Callable[[], None], on_failed: Callable[[BaseException], None]) -> None:
-        """Begin to write."""
+    def open(
+        self,
+        committer: Committer,
+        spiller: Committer,
+        on_synced: Callable[[], None],
+        on_failed: Callable[[BaseException], None],
+    ) -> None:
+        """Begin to write: `spiller` what is never recovered, `committer` all else. The latter reads and removes, too."""
         self._committer = committer
+        self._spiller = spiller
         self._on_synced = on_synced
         self._on_failed = on_failed
 
@@ -178,21 +186,21 @@ class Store(Storage):
         self._read_waiting()
 
     def _flush_spill(self) -> None:
-        if not self._spilling and self.spill.position() >= self.spill.batch:
+        # In small pieces: a buffer that grows is memory that nobody has touched, and making that takes its time.
+        if self.spill.position() >= self.spill.batch and (not self._spilling_size or len(self.spill.out) >= SPILL_PIECE):
             batch = self._take(self.spill)
-            if batch is None or self._committer is None:
+            if batch is None or self._spiller is None:
                 return
-            self._spilling = True
-            self._spilling_size = len(batch.data)
-            self._committer.put(Work(batch, [], lambda error: self._spilt(batch, error), sync=False))
+            self._spilling_size += len(batch.data)
+            self._spiller.put(Work(batch, [], lambda error: self._spilt(batch, error), sync=False))
 
     def _spilt(self, batch: Batch, error: BaseException | None) -> None:
-        self._spilling = False
-        self._spilling_size = 0
+        self._spilling_size -= len(batch.data)
         if error is not None:
             self._fail(error)
             return
         self.spill.committed(batch)
+        self._read_waiting()
         self._remove_cleaned()
         self._clean(self.spill)
         self._on_synced()
