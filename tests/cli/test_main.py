@@ -1,6 +1,7 @@
 """The command `leveret`: flags, the ready line, what is refused, and how it ends."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -58,8 +59,7 @@ def test_ready_line_has_the_form_that_scripts_read(tmp_path: Path) -> None:
         line = process.stdout.readline()
         process.terminate()
         assert process.stdout.read() == ""
-    host, _, port = line.removeprefix("ready amqp=").strip().rpartition(":")
-    assert (host, port.isdigit()) == ("127.0.0.1", True)
+    assert re.fullmatch(r"ready amqp=127\.0\.0\.1:\d+ http=127\.0\.0\.1:\d+\n", line)
     assert process.returncode == 0
 
 

@@ -46,12 +46,15 @@ class Process:
                 command, stdout=subprocess.PIPE, stderr=log, env={**os.environ, **(environment or {})}, text=True
             )
         self.port = 0
+        self.http_port = 0
 
     def __enter__(self) -> Self:
         assert self.popen.stdout is not None
         line = self.popen.stdout.readline()
         assert line.startswith("ready amqp="), f"{line!r}: {self.log}"
-        self.port = int(line.split()[1].rpartition(":")[2])
+        listeners = dict(word.split("=", 1) for word in line.split()[1:])
+        self.port = int(listeners["amqp"].rpartition(":")[2])
+        self.http_port = int(listeners.get("http", ":0").rpartition(":")[2])
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

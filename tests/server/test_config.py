@@ -29,6 +29,7 @@ GIVEN: dict[str, tuple[str, object]] = {
     "unknown_exchange": ("drop", "drop"),
     "expiration": ("epoch", "epoch"),
     "deliver": ("synced", "synced"),
+    "management": ("false", False),
 }
 
 BAD: list[tuple[str, object]] = [
@@ -45,6 +46,7 @@ BAD: list[tuple[str, object]] = [
     ("storage", "tape"),
     ("sync", "never"),
     ("deliver", "never"),
+    ("management", "maybe"),
     ("segment_size", 1),
     ("memory_watermark", -0.1),
     ("memory_watermark", "much"),

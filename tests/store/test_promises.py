@@ -241,7 +241,7 @@ def test_failed_disk_yields_no_false_confirm(tmp_path: Path, what: str, text: st
     command = [sys.executable, "-c", FAILING, str(data)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        port = int(process.stdout.readline().rpartition(":")[2])
+        port = int(process.stdout.readline().split()[1].rpartition(":")[2])
         with Client(port).login() as client, Client(port).login() as waiting:
             client.declare("q", durable=True)
             client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
@@ -265,7 +265,7 @@ def test_failed_disk_yields_no_false_confirm(tmp_path: Path, what: str, text: st
     Path(f"{data}.{what}").unlink()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        port = int(process.stdout.readline().rpartition(":")[2])
+        port = int(process.stdout.readline().split()[1].rpartition(":")[2])
         with Client(port).login() as client:
             # What was refused may be there or not; what was confirmed is.
             assert client.declare("q", durable=True) >= 1

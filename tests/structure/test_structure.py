@@ -28,7 +28,8 @@ ALLOWED = {
     "store": {"errors", "terms", "octets", "wire.values", "broker"},
     "protocol": {"errors", "terms", "wire", "broker"},
     "server": {"errors", "terms", "wire", "broker", "protocol", "store"},
-    "cli": {"errors", "terms", "wire", "broker", "protocol", "server", "store"},
+    "management": {"errors", "terms", "wire", "broker", "protocol", "server", "store"},
+    "cli": {"errors", "terms", "wire", "broker", "protocol", "server", "store", "management"},
 }
 NO_IO = {"errors", "terms", "octets", "wire", "broker", "protocol"}
 IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}

@@ -2,6 +2,7 @@ from leveret.broker.storage cimport Storage
 from leveret.broker.work cimport Work
 
 cdef class Broker:
+    cdef public object tally
     cdef public long long epoch
     cdef public str alarm
     cdef public bint flow

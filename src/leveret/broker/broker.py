@@ -16,6 +16,7 @@ from leveret.broker.queue import Queue
 from leveret.broker.rights import PERMISSIONS, Rights
 from leveret.broker.settings import Settings
 from leveret.broker.storage import Storage
+from leveret.broker.tally import Tally
 from leveret.broker.timers import Timers
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
@@ -40,6 +41,7 @@ class Broker:
         "replies",
         "settings",
         "storage",
+        "tally",
         "throttled",
         "timers",
         "users",
@@ -51,6 +53,8 @@ class Broker:
         self.settings = settings or Settings()
         self.storage = storage or Storage()
         self.epoch = 1
+        # Of vhosts that are gone.
+        self.tally = Tally()
         self.alarm = ""
         self.flow = False
         self.throttled = False
@@ -93,6 +97,7 @@ class Broker:
         """Delete a vhost with everything in it, and end the connections to it."""
         vhost = self.find_vhost(name)
         del self.vhosts[name]
+        self.tally.add(vhost.tally)
         for user in self.users.values():
             rights = user.rights.pop(name, None)
             if rights is not None:

@@ -62,10 +62,8 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
         fail(str(error), 1)
     except BadDefinition as error:
         fail(f"bad setting {error.place} in {file_of(config, os.environ)}: {error.rule}", 2)
-    except OSError as error:
-        # A name that cannot be looked up has numbers of its own.
-        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        fail(f"cannot listen on {settings.host}:{settings.port}: {reason}", 1)
+    except CannotListen as error:
+        fail(str(error), 1)
 
 
 class OneLine(logging.Formatter):
@@ -83,12 +81,40 @@ async def serve(config: Config) -> None:
         loop.add_signal_handler(number, stop.set)
     node = Node(config)
     node.on_failed = stop.set
-    await node.start()
+    try:
+        await node.start()
+    except OSError as error:
+        raise CannotListen(config.host, config.port, error) from error
+    management = await manage(node, config) if config.management else None
     click.echo("ready " + " ".join(f"{name}={url_host(host)}:{port}" for name, (host, port) in node.listeners.items()))
     await stop.wait()
+    if management is not None:
+        await management.stop()
     await node.stop()
     if node.failed is not None:
         fail(f"storage failed: {node.failed}", 1)
+
+
+async def manage(node: Node, config: Config) -> Any:
+    """Start the HTTP API."""
+    from leveret.management.server import Management  # noqa: PLC0415 - `leveret --help` needs no aiohttp
+
+    management = Management(node)
+    try:
+        node.other_listeners["http"] = await management.start(config.host, config.management_port)
+    except OSError as error:
+        await node.stop()
+        raise CannotListen(config.host, config.management_port, error) from error
+    return management
+
+
+class CannotListen(Exception):
+    """A port is taken, or an address is not ours."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        # A name that cannot be looked up has numbers of its own.
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        super().__init__(f"cannot listen on {host}:{port}: {reason}")
 
 
 def url_host(host: str) -> str:

@@ -22,6 +22,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
 
     host: str = "127.0.0.1"
     port: Port = 5672
+    management: bool = True
     management_port: Port = 15672
     data_dir: str = "leveret-data"
     storage: Literal["disk", "memory"] = "disk"

@@ -5,7 +5,7 @@ import gc
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from leveret.broker.broker import Broker, add_guest
 from leveret.server.alarms import Alarms, behind_bytes, disk_alarm, memory_alarm
@@ -17,6 +17,8 @@ from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
 from leveret.server.transport import Transport
 from leveret.store.opening import Opened, open_folder
+
+T = TypeVar("T")
 
 BACKLOG = 1024
 STOP_S = 5.0
@@ -38,6 +40,8 @@ class Node:
                 self._opened.leave()
             raise
         self.failed: BaseException | None = None
+        # Of those that have a listener of their own.
+        self.other_listeners: dict[str, tuple[str, int]] = {}
         self.transports: set[Transport] = set()
         self._servers: list[asyncio.Server] = []
         self.on_failed: Callable[[], None] | None = None
@@ -78,7 +82,12 @@ class Node:
     def listeners(self) -> dict[str, tuple[str, int]]:
         """Protocol, host and port of what listens."""
         names = [cast("tuple[str, int]", s.getsockname()[:2]) for server in self._servers for s in server.sockets]
-        return {"amqp": names[0]} if names else {}
+        return ({"amqp": names[0]} if names else {}) | self.other_listeners
+
+    async def change(self, function: Callable[[], T]) -> T:
+        """Call what changes the model, from outside of any connection; return when that is on disk."""
+        assert self._outbox is not None
+        return await self._outbox.change(function)
 
     def _on_storage_failed(self, error: BaseException) -> None:
         """Promise nothing more: refuse what waits for it, and have the broker stopped."""
@@ -86,6 +95,8 @@ class Node:
         self.failed = error
         for transport in list(self.transports):
             transport.lose_confirms()
+        if self._outbox is not None:
+            self._outbox.on_failed(error)
         if self.on_failed is not None:
             self.on_failed()
 

@@ -5,7 +5,8 @@ run everything that was ready. Sockets are polled between two turns, so work in 
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from leveret.broker.broker import Broker
 from leveret.broker.timers import NEVER
@@ -15,6 +16,8 @@ from leveret.server.memory import Heap
 
 if TYPE_CHECKING:
     from leveret.server.transport import Transport
+
+T = TypeVar("T")
 
 HOLD_S = 0.002
 TIMERS_A_TURN = 1000
@@ -35,6 +38,7 @@ class Outbox:
         self._armed_at = NEVER
         self._alarm: asyncio.TimerHandle | None = None
         self._unsynced: list[Transport] = []
+        self._synced_waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def wake(self, transport: "Transport") -> None:
         """This connection has something to send."""
@@ -55,7 +59,40 @@ class Outbox:
         unsynced, self._unsynced = self._unsynced, []
         for transport in unsynced:
             transport.on_synced()
+        self._tell_waiters()
         self.schedule()
+
+    async def change(self, function: Callable[[], T]) -> T:
+        """Change the model from outside of any connection's pass, and return when what changed is on disk."""
+        work = self._broker.work
+        work.now = now_ms()
+        work.begin()
+        try:
+            result = function()
+        finally:
+            self.schedule()
+        position = self._broker.storage.position()
+        if position > self._broker.storage.synced:
+            done = self._loop.create_future()
+            self._synced_waiters.append((position, done))
+            await done
+        return result
+
+    def _tell_waiters(self) -> None:
+        synced = self._broker.storage.synced
+        waiting, self._synced_waiters = self._synced_waiters, []
+        for position, done in waiting:
+            if position > synced:
+                self._synced_waiters.append((position, done))
+            elif not done.done():
+                done.set_result(None)
+
+    def on_failed(self, error: BaseException) -> None:
+        """Storage has failed: whoever waits outside of a connection hears it."""
+        waiting, self._synced_waiters = self._synced_waiters, []
+        for _, done in waiting:
+            if not done.done():
+                done.set_exception(error)
 
     def hold(self, transport: "Transport") -> None:
         """This connection waits until some client has read, but not long."""

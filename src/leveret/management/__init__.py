@@ -1,0 +1,1 @@
+"""The HTTP API: what RabbitMQ's management plug-in has, and more."""

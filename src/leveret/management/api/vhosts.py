@@ -1,0 +1,117 @@
+"""Virtual hosts."""
+
+from typing import Any
+
+from leveret.broker.vhost import VirtualHost
+from leveret.management.answers import Answer, bad_request, created, done
+from leveret.management.asking import Ask, parse_bool
+from leveret.management.lists import chosen, listed
+from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Result, Route
+from leveret.management.totals import message_counts, vhost_tally
+
+
+def vhost_view(ask: Ask, vhost: VirtualHost) -> dict[str, Any]:
+    """A vhost as the API shows it."""
+    metadata: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
+    if vhost.default_queue_type is not None:
+        metadata["default_queue_type"] = vhost.default_queue_type
+    return {
+        "name": vhost.name,
+        "description": vhost.description,
+        "tags": list(vhost.tags),
+        "default_queue_type": vhost.default_queue_type or "undefined",
+        "metadata": metadata,
+        "tracing": vhost.tracing,
+        "cluster_state": {ask.broker.settings.node_name: "running"},
+        **message_counts(vhost.queues.values()),
+        "message_stats": vhost_tally(vhost).counts(),
+    }
+
+
+def get_vhosts(ask: Ask) -> Answer:
+    """All vhosts that the user may enter or look at."""
+    return listed(ask.query, ask.vhosts(visible=True), lambda vhost: vhost_view(ask, vhost), lambda vhost: (vhost.name,))
+
+
+def get_vhost(ask: Ask) -> Result:
+    """One vhost."""
+    return chosen(ask.query, vhost_view(ask, ask.vhost))
+
+
+async def put_vhost(ask: Ask) -> Result:
+    """Make a vhost, or describe it anew."""
+    name = ask.path["vhost"]
+    body = ask.body
+    metadata = body.get("metadata", {})
+    description = str(body.get("description", metadata.get("description", "")))
+    tags = parse_tags(body.get("tags", metadata.get("tags", [])))
+    kind = body.get("default_queue_type", metadata.get("default_queue_type"))
+    tracing = parse_bool(body["tracing"], "tracing") if "tracing" in body else None
+    existed = name in ask.broker.vhosts
+
+    def make() -> None:
+        vhost = ask.broker.add_vhost(name)
+        if not existed or "description" in body or "tags" in body or metadata:
+            vhost.describe(description, tags)
+        if kind not in (None, "undefined", "null", ""):
+            vhost.set_default_queue_type(str(kind))
+        if tracing is not None and tracing != vhost.tracing:
+            vhost.set_tracing(tracing)
+        if not existed:
+            # RabbitMQ: whoever makes a vhost through the API may use it.
+            ask.broker.set_permissions(ask.user.name, name, ".*", ".*", ".*")
+
+    await ask.change(make)
+    return created(existed)
+
+
+def parse_tags(tags: Any) -> tuple[str, ...]:
+    """Tags as a list, or as text with commas."""
+    if isinstance(tags, str):
+        tags = tags.split(",")
+    if not isinstance(tags, list):
+        raise bad_request("tags must be a list or comma-separated text")
+    return tuple(tag.strip() for tag in map(str, tags) if tag.strip())
+
+
+async def delete_vhost(ask: Ask) -> Result:
+    """Delete a vhost with everything in it."""
+    await ask.change(ask.broker.delete_vhost, ask.vhost.name)
+    return done()
+
+
+async def start_vhost(ask: Ask) -> Result:
+    """A vhost here never stops by itself."""
+    _ = ask.vhost
+    return done()
+
+
+def get_vhost_permissions(ask: Ask) -> Result:
+    """Who may do what in a vhost."""
+    vhost = ask.vhost
+    return [
+        permission_view(user.name, vhost.name, rights)
+        for user in ask.broker.users.values()
+        if (rights := user.rights.get(vhost.name)) is not None and rights.granted
+    ]
+
+
+def permission_view(user_name: str, vhost_name: str, rights: Any) -> dict[str, Any]:
+    """A user's rights in a vhost."""
+    return {
+        "user": user_name,
+        "vhost": vhost_name,
+        "configure": rights.pattern("configure"),
+        "write": rights.pattern("write"),
+        "read": rights.pattern("read"),
+    }
+
+
+ROUTES = [
+    Route("GET", "/api/vhosts", USER, get_vhosts),
+    Route("GET", "/api/vhosts/{vhost}", VHOST, get_vhost),
+    Route("PUT", "/api/vhosts/{vhost}", ADMINISTRATOR, put_vhost),
+    Route("DELETE", "/api/vhosts/{vhost}", ADMINISTRATOR, delete_vhost),
+    Route("POST", "/api/vhosts/{vhost}/start/{node}", ADMINISTRATOR, start_vhost),
+    Route("GET", "/api/vhosts/{vhost}/permissions", ADMINISTRATOR, get_vhost_permissions),
+]

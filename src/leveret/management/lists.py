@@ -1,0 +1,151 @@
+"""Lists as the API gives them: sorted, with some columns only, filtered by name, a page at a time.
+
+(1) Paging is asked for by `page`; then the answer is an object with the page in `items`.
+(2) `columns` and `sort` may go into nested objects: `message_stats.publish`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from leveret.broker.patterns import BadPattern, Pattern
+from leveret.management.answers import Answer, Refused, bad_request
+
+PAGE_SIZE = 100
+PAGE_SIZE_MAX = 500
+
+T = TypeVar("T")
+
+
+def listed(
+    query: Mapping[str, str],
+    subjects: Iterable[T],
+    view: Callable[[T], dict[str, Any]],
+    key_of: Callable[[T], tuple[str, ...]],
+) -> Answer:
+    """A list of views, each made only if it is shown: 10,000 queues and a page of 100 cost 100 views.
+
+    `key_of` gives the order in which they stand if no other is asked for; its last part is the name that is looked for.
+    """
+    page = _page(query)
+    found = sorted(subjects, key=key_of)
+    total = len(found)
+    if query.get("name"):
+        matches = name_filter(query["name"], query.get("use_regex") == "true")
+        found = [subject for subject in found if matches(key_of(subject)[-1])]
+    filtered = len(found)
+    sort = query.get("sort", "")
+    reverse = query.get("sort_reverse") == "true"
+    columns = _columns(query)
+    if sort and sort != "name":
+        views = [view(subject) for subject in found]
+        views.sort(key=lambda one: sort_key(value_at(one, sort)), reverse=reverse)
+        shown = views if page is None else page.cut(views)
+    else:
+        if sort:
+            found.sort(key=lambda subject: key_of(subject)[-1])
+        if reverse:
+            found.reverse()
+        shown = [view(subject) for subject in (found if page is None else page.cut(found))]
+    items = shown if columns is None else [with_columns(one, columns) for one in shown]
+    return Answer(items if page is None else page.answer(total, filtered, items))
+
+
+class Page:
+    """One page of a list, counted from 1."""
+
+    __slots__ = ("number", "size")
+
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.size = size
+
+    def cut(self, found: list[T]) -> list[T]:
+        start = (self.number - 1) * self.size
+        if start and start >= len(found):
+            pages = -(-len(found) // self.size)
+            raise Refused(
+                400, f"Page out of range, page: {self.number} page size: {self.size}, len: {pages}", "page_out_of_range"
+            )
+        return found[start : start + self.size]
+
+    def answer(self, total: int, filtered: int, items: list[Any]) -> dict[str, Any]:
+        return {
+            "total_count": total,
+            "item_count": len(items),
+            "filtered_count": filtered,
+            "page": self.number,
+            "page_size": self.size,
+            "page_count": max(1, -(-filtered // self.size)),
+            "items": items,
+        }
+
+
+def _page(query: Mapping[str, str]) -> Page | None:
+    if "page" not in query:
+        return None
+    number = _positive(query["page"], "page")
+    size = _positive(query.get("page_size") or str(PAGE_SIZE), "page_size")
+    if size > PAGE_SIZE_MAX:
+        raise bad_request(f"Invalid page size, too big {size}, max: {PAGE_SIZE_MAX}")
+    return Page(number, size)
+
+
+def _positive(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise Refused(
+            400, f"{name} must be a positive number, not {text!r}", "page_size_error" if "size" in name else "page_error"
+        )
+    return int(text)
+
+
+def name_filter(text: str, is_pattern: bool) -> Callable[[str], bool]:
+    """Whether a name has this in it; upper and lower case are the same."""
+    if not is_pattern:
+        wanted = text.lower()
+        return lambda name: wanted in name.lower()
+    try:
+        return Pattern(f"(?i){text}").matches
+    except BadPattern as error:
+        raise bad_request(f"bad regular expression: {error}") from None
+
+
+def _columns(query: Mapping[str, str]) -> list[list[str]] | None:
+    names = [name for name in query.get("columns", "").split(",") if name]
+    return [name.split(".") for name in names] or None
+
+
+def with_columns(one: dict[str, Any], columns: list[list[str]]) -> dict[str, Any]:
+    """What these columns name; of nested ones only that part."""
+    found: dict[str, Any] = {}
+    for path in columns:
+        value: Any = one
+        for part in path:
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is None:
+            continue
+        place = found
+        for part in path[:-1]:
+            place = place.setdefault(part, {})
+        place[path[-1]] = value
+    return found
+
+
+def chosen(query: Mapping[str, str], one: dict[str, Any]) -> dict[str, Any]:
+    """A single object, with some columns only if that is asked for."""
+    columns = _columns(query)
+    return one if columns is None else with_columns(one, columns)
+
+
+def value_at(one: Any, path: str) -> Any:
+    for part in path.split("."):
+        one = one.get(part) if isinstance(one, dict) else None
+    return one
+
+
+def sort_key(value: Any) -> tuple[int, Any]:
+    """An order for values of any kind: nothing, numbers, text, the rest."""
+    if value is None:
+        return (0, 0)
+    if isinstance(value, bool | int | float):
+        return (1, value)
+    return (2, value) if isinstance(value, str) else (3, str(value))

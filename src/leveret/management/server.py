@@ -1,0 +1,135 @@
+"""aiohttp in the broker's loop: requests come in, are let through or refused, and are answered by the routes."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from leveret.errors import AMQPError
+from leveret.management.answers import Answer, Refused, from_fault
+from leveret.management.api import ROUTES
+from leveret.management.asking import Ask
+from leveret.management.login import REALM, check_level, login
+from leveret.management.routes import NOBODY_ASKED, Route
+
+if TYPE_CHECKING:
+    from leveret.server.node import Node
+
+# As RabbitMQ's; definitions may be larger.
+BODY_MAX = 20 << 20
+STOP_S = 1.0
+
+CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
+HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin", "X-Content-Type-Options": "nosniff"}
+
+Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = logging.getLogger("leveret.http")
+
+
+class Management:
+    """The HTTP listener of one node."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; where that is. OSError if it cannot be."""
+        app = web.Application(client_max_size=BODY_MAX)
+        for route in ROUTES:
+            app.router.add_route(route.method, route.path, self._handler(route))
+            if route.method == "GET":
+                app.router.add_route("HEAD", route.path, self._handler(route))
+        app.middlewares.append(self._faults)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, reuse_address=True)
+        try:
+            await site.start()
+        except BaseException:
+            await self.stop()
+            raise
+        found_host, found_port = self._runner.addresses[0][:2]
+        return found_host, found_port
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def _handler(self, route: Route) -> Handle:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return respond(await self._answer(route, request))
+
+        return handle
+
+    async def _answer(self, route: Route, request: web.Request) -> Answer:
+        broker = self._node.broker
+        path = {name: exchange_name(name, value) for name, value in request.match_info.items()}
+        ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
+        ask.headers = request.headers
+        if route.level != NOBODY_ASKED:
+            ask.user = login(broker, request)
+            vhost = path.get("vhost")
+            check_level(route.level, ask.user, vhost, vhost in broker.vhosts)
+        if request.can_read_body:
+            ask.body_octets = await request.read()
+        result = route.handler(ask)
+        if inspect.isawaitable(result):
+            result = await result
+        return result if isinstance(result, Answer) else Answer(result)
+
+    @web.middleware
+    async def _faults(self, request: web.Request, handler: Handle) -> web.StreamResponse:
+        """Whatever goes wrong has an answer, in RabbitMQ's form."""
+        try:
+            if request.method == "OPTIONS":
+                return web.Response(headers={"Allow": allowed_methods(request)})
+            return await handler(request)
+        except Refused as refused:
+            return refusal(refused)
+        except AMQPError as error:
+            return refusal(from_fault(error))
+        except web.HTTPNotFound:
+            return refusal(Refused(404, "Not Found", "Object Not Found"))
+        except web.HTTPMethodNotAllowed as error:
+            response = refusal(Refused(405, "Method Not Allowed", "Method Not Allowed"))
+            response.headers["Allow"] = error.headers.get("Allow", "")
+            return response
+        except web.HTTPRequestEntityTooLarge:
+            return refusal(Refused(413, f"the body is larger than {BODY_MAX} bytes"))
+        except (asyncio.CancelledError, web.HTTPException):
+            raise
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            return refusal(Refused(500, "Internal Server Error"))
+
+
+def respond(answer: Answer) -> web.Response:
+    headers = {**HEADERS, **answer.headers}
+    if answer.body is not None:
+        headers["Content-Type"] = CONTENT_TYPES.get(answer.content_type, answer.content_type)
+    return web.Response(status=answer.status, body=answer.octets(), headers=headers)
+
+
+def refusal(refused: Refused) -> web.Response:
+    response = respond(refused.answer())
+    if refused.status == 401:
+        response.headers["WWW-Authenticate"] = REALM
+    return response
+
+
+def allowed_methods(request: web.Request) -> str:
+    error = request.match_info.http_exception
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        return ", ".join(sorted({*error.allowed_methods, "OPTIONS"}))
+    return "OPTIONS"
+
+
+def exchange_name(part: str, value: str) -> str:
+    """In paths the default exchange has a name."""
+    return "" if value == "amq.default" and part in ("exchange", "source", "destination") else value

@@ -1,0 +1,36 @@
+"""Sums: over the queues of a vhost or of all, and over the channels, those that are gone included."""
+
+from collections.abc import Iterable
+
+from leveret.broker.broker import Broker
+from leveret.broker.queue import Queue
+from leveret.broker.tally import Tally
+from leveret.broker.vhost import VirtualHost
+
+
+def message_counts(queues: Iterable[Queue]) -> dict[str, int]:
+    """How many messages there are in these queues."""
+    ready = unacked = 0
+    for queue in queues:
+        ready += queue.ready_count
+        unacked += queue.unacked_count
+    return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
+
+
+def vhost_tally(vhost: VirtualHost) -> Tally:
+    """What all channels of a vhost have done, ever."""
+    total = Tally()
+    total.add(vhost.tally)
+    for presence in vhost.present:
+        for channel in presence.channels.values():  # type: ignore[attr-defined]
+            total.add(channel.tally)
+    return total
+
+
+def broker_tally(broker: Broker) -> Tally:
+    """What all channels have done, ever."""
+    total = Tally()
+    total.add(broker.tally)
+    for vhost in broker.vhosts.values():
+        total.add(vhost_tally(vhost))
+    return total

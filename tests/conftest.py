@@ -1,0 +1,5 @@
+"""For all suites: brokers that tests start take any free port for their HTTP API."""
+
+import os
+
+os.environ.setdefault("LEVERET_MANAGEMENT_PORT", "0")
