@@ -57,7 +57,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
-    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir() if path.is_file()}
 
 
 def journal(folder: Path) -> Path:

@@ -39,6 +39,7 @@ class Process:
         environment: dict[str, str] | None = None,
         program: tuple[str, ...] = ("-m", "leveret"),
     ) -> None:
+        self.folder = folder
         self._log = folder / "log"
         command = [sys.executable, *program, "--port", "0", "--data-dir", str(folder / "data"), *flags]
         with self._log.open("wb") as log:

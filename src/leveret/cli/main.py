@@ -9,11 +9,13 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import click
 
 from leveret import __version__
+from leveret.cli.api import SOCKET_NAME
 from leveret.cli.store import store
 from leveret.server.config import BadSetting, Config, file_of, load
 from leveret.server.definitions import BadDefinition
@@ -80,7 +82,7 @@ async def serve(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     node = Node(config)
-    node.on_failed = stop.set
+    node.on_failed = node.on_stop = stop.set
     try:
         await node.start()
     except OSError as error:
@@ -102,6 +104,8 @@ async def manage(node: Node, config: Config) -> Any:
     management = Management(node)
     try:
         node.other_listeners["http"] = await management.start(config.host, config.management_port)
+        if config.storage == "disk":
+            await management.open_socket(Path(config.data_dir) / SOCKET_NAME)
     except OSError as error:
         await node.stop()
         raise CannotListen(config.host, config.management_port, error) from error

@@ -54,8 +54,7 @@ class Ask:
     def may_enter(self, vhost_name: str, visible: bool = False) -> bool:
         if visible and self.has_tag("monitoring"):
             return True
-        rights = self.user.rights.get(vhost_name)
-        return rights is not None and rights.granted
+        return self.user.rights_in(vhost_name).granted
 
     def has_tag(self, tag: str) -> bool:
         return "administrator" in self.user.tags or tag in self.user.tags

@@ -3,16 +3,19 @@
 import asyncio
 import inspect
 import logging
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from leveret.broker.access import User
 from leveret.errors import AMQPError
 from leveret.management.answers import Answer, Refused, from_fault
 from leveret.management.api import ROUTES
 from leveret.management.asking import Ask
-from leveret.management.login import REALM, check_level, login
+from leveret.management.login import REALM, LocalUser, check_level, login
 from leveret.management.routes import NOBODY_ASKED, Route
 
 if TYPE_CHECKING:
@@ -35,45 +38,67 @@ class Management:
 
     def __init__(self, node: "Node") -> None:
         self._node = node
-        self._runner: web.AppRunner | None = None
+        self._runners: list[web.AppRunner] = []
+        self._socket: Path | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; where that is. OSError if it cannot be."""
-        app = web.Application(client_max_size=BODY_MAX)
-        for route in ROUTES:
-            app.router.add_route(route.method, route.path, self._handler(route))
-            if route.method == "GET":
-                app.router.add_route("HEAD", route.path, self._handler(route))
-        app.middlewares.append(self._faults)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, reuse_address=True)
+        runner = await self._runner(None)
+        site = web.TCPSite(runner, host, port, reuse_address=True)
         try:
             await site.start()
         except BaseException:
             await self.stop()
             raise
-        found_host, found_port = self._runner.addresses[0][:2]
+        found_host, found_port = runner.addresses[0][:2]
         return found_host, found_port
 
-    async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+    async def open_socket(self, path: Path) -> None:
+        """Listen on a UNIX socket too, where no password is asked for: only its owner may open it."""
+        path.unlink(missing_ok=True)
+        self._socket = path
+        runner = await self._runner(LocalUser())
+        mask = os.umask(0o177)
+        try:
+            await web.UnixSite(runner, str(path)).start()
+        except OSError as error:
+            # Such as a path that is too long for a socket.
+            log.warning("no socket for leveretctl at %s: %s", path, error)
+        finally:
+            os.umask(mask)
 
-    def _handler(self, route: Route) -> Handle:
+    async def _runner(self, local: User | None) -> web.AppRunner:
+        app = web.Application(client_max_size=BODY_MAX)
+        for route in ROUTES:
+            app.router.add_route(route.method, route.path, self._handler(route, local))
+            if route.method == "GET":
+                app.router.add_route("HEAD", route.path, self._handler(route, local))
+        app.middlewares.append(self._faults)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
+        await runner.setup()
+        self._runners.append(runner)
+        return runner
+
+    async def stop(self) -> None:
+        for runner in self._runners:
+            await runner.cleanup()
+        self._runners = []
+        if self._socket is not None:
+            self._socket.unlink(missing_ok=True)
+
+    def _handler(self, route: Route, local: User | None) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
-            return respond(await self._answer(route, request))
+            return respond(await self._answer(route, request, local))
 
         return handle
 
-    async def _answer(self, route: Route, request: web.Request) -> Answer:
+    async def _answer(self, route: Route, request: web.Request, local: User | None) -> Answer:
         broker = self._node.broker
         path = {name: exchange_name(name, value) for name, value in request.match_info.items()}
         ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
         ask.headers = request.headers
         if route.level != NOBODY_ASKED:
-            ask.user = login(broker, request)
+            ask.user = local or login(broker, request)
             vhost = path.get("vhost")
             check_level(route.level, ask.user, vhost, vhost in broker.vhosts)
         if request.can_read_body:

@@ -85,8 +85,12 @@ class Alarm:
 
 def memory_alarm(watermark: float, trim: Callable[[], None]) -> Alarm:
     """For more memory in use than a number of bytes, or than a part of what there is if it is at most 1."""
-    limit = int(watermark * usable_bytes() if watermark <= 1 else watermark)
-    return Alarm("low on memory", limit, lambda: limit - resident_bytes(), trim)
+    alarm = Alarm("low on memory", memory_limit(watermark), lambda: alarm.limit - resident_bytes(), trim)
+    return alarm
+
+
+def memory_limit(watermark: float) -> int:
+    return int(watermark * usable_bytes() if watermark <= 1 else watermark)
 
 
 def behind_bytes(memory_limit: int, segment_size: int) -> int:
@@ -97,7 +101,8 @@ def behind_bytes(memory_limit: int, segment_size: int) -> int:
 def disk_alarm(folder: Path, free_limit: int, segment_size: int) -> Alarm:
     """For less free space in this folder than the limit, or than the next segments need."""
     limit = max(free_limit, SEGMENTS_MIN * segment_size)
-    return Alarm("low on disk", limit, lambda: free_bytes(folder) - limit)
+    alarm = Alarm("low on disk", limit, lambda: free_bytes(folder) - alarm.limit)
+    return alarm
 
 
 def free_bytes(folder: Path) -> int:
@@ -131,6 +136,10 @@ class Alarms:
         self._given: dict[Transport, int] = {}
         self._given_bytes = 0
         self._most = 0
+
+    def alarm(self, reason: str) -> Alarm | None:
+        """The alarm for this, if it is watched."""
+        return next((alarm for alarm in self._alarms if alarm.reason == reason), None)
 
     def start(self) -> None:
         """Begin to look."""

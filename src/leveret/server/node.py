@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from leveret.broker.broker import Broker, add_guest
-from leveret.server.alarms import Alarms, behind_bytes, disk_alarm, memory_alarm
+from leveret.server.alarms import Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.definitions import apply
@@ -45,6 +45,8 @@ class Node:
         self.transports: set[Transport] = set()
         self._servers: list[asyncio.Server] = []
         self.on_failed: Callable[[], None] | None = None
+        # Set by whoever runs it and lets others stop it.
+        self.on_stop: Callable[[], None] | None = None
         self._heap: Heap | None = None
         self._alarms: Alarms | None = None
         self._outbox: Outbox | None = None
@@ -83,6 +85,17 @@ class Node:
         """Protocol, host and port of what listens."""
         names = [cast("tuple[str, int]", s.getsockname()[:2]) for server in self._servers for s in server.sockets]
         return ({"amqp": names[0]} if names else {}) | self.other_listeners
+
+    def alarm(self, reason: str) -> Alarm | None:
+        """What is watched under this name, "low on memory" or "low on disk"."""
+        return None if self._alarms is None else self._alarms.alarm(reason)
+
+    def set_limit(self, name: str, value: float) -> None:
+        """Set memory_watermark or disk_free_limit until the next start."""
+        alarm = self.alarm("low on memory" if name == "memory_watermark" else "low on disk")
+        if alarm is not None:
+            alarm.limit = memory_limit(value) if name == "memory_watermark" else int(value)
+            alarm.look()
 
     async def change(self, function: Callable[[], T]) -> T:
         """Call what changes the model, from outside of any connection; return when that is on disk."""

@@ -57,7 +57,7 @@ async def put_vhost(ask: Ask) -> Result:
             vhost.set_default_queue_type(str(kind))
         if tracing is not None and tracing != vhost.tracing:
             vhost.set_tracing(tracing)
-        if not existed:
+        if not existed and ask.user.name in ask.broker.users:
             # RabbitMQ: whoever makes a vhost through the API may use it.
             ask.broker.set_permissions(ask.user.name, name, ".*", ".*", ".*")
 

@@ -1,0 +1,99 @@
+"""leveretctl against a live broker: rabbitmqctl's commands, output and exit codes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.management.support import Running
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    # A socket's path must not be long.
+    folder = tmp_path_factory.mktemp("ctl")
+    with Running(folder) as running:
+        yield running
+
+
+@pytest.fixture
+def ctl(broker: Running) -> Run:
+    def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "leveret.cli.ctl", "--data-dir", str(broker.folder / "data"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, input=given, timeout=60)
+
+    return run
+
+
+def test_vhosts_are_added_listed_and_deleted(ctl: Run) -> None:
+    """SPEC §9.5: the seeds' commands, with rabbitmqctl's output."""
+    done = ctl("add_vhost", "x")
+    assert (done.returncode, done.stdout, done.stderr) == (0, 'Adding vhost "x" ...\n', "")
+    assert ctl("list_vhosts").stdout == "Listing vhosts ...\nname\n/\nx\n"
+    assert ctl("-q", "list_vhosts").stdout == "name\n/\nx\n"
+    assert ctl("list_vhosts", "--silent").stdout == "/\nx\n"
+    assert json.loads(ctl("list_vhosts", "name", "tracing", "--formatter", "json").stdout) == [
+        {"name": "/", "tracing": False},
+        {"name": "x", "tracing": False},
+    ]
+    assert ctl("list_vhosts", "--formatter=csv").stdout == "name\n/\nx\n"
+    assert ctl("delete_vhost", "x").stdout == 'Deleting vhost "x" ...\n'
+    missing = ctl("delete_vhost", "x")
+    assert (missing.returncode, missing.stderr) == (65, "Error: Not Found\n")
+
+
+def test_tracing_cluster_name_and_settings(ctl: Run, broker: Running) -> None:
+    """SPEC §9.5, §9.6: what is switched on a running broker."""
+    assert "Trace enabled for vhost /" in ctl("trace_on").stdout
+    assert broker.http().get("/api/vhosts/%2F")["tracing"] is True
+    assert ctl("trace_off").returncode == 0
+    assert ctl("set_cluster_name", "rabbits").returncode == 0
+    assert broker.http().get("/api/cluster-name") == {"name": "rabbits"}
+    assert ctl("set_vm_memory_high_watermark", "0.4").returncode == 0
+    assert ctl("set_vm_memory_high_watermark", "absolute", "2GB").returncode == 0
+    assert ctl("set_vm_memory_high_watermark", "2").returncode == 65
+    assert ctl("set_disk_free_limit", "200MB").returncode == 0
+    assert ctl("set_log_level", "warning").returncode == 0
+    assert ctl("set_log_level", "loud").returncode == 65
+
+
+def test_ping_status_and_passwords(ctl: Run) -> None:
+    """SPEC §9.5: for probes and people."""
+    assert ctl("ping", "-q").stdout == "Ping succeeded\n"
+    assert "rabbitmq_version: 3.13.7" in ctl("status").stdout
+    assert json.loads(ctl("status", "--formatter", "json").stdout)["rabbitmq_version"] == "3.13.7"
+    assert ctl("await_startup").returncode == 0
+    assert ctl("authenticate_user", "guest", "guest").stdout.endswith("Success\n")
+    assert ctl("authenticate_user", "guest", given="guest\n").returncode == 0
+    assert ctl("authenticate_user", "guest", "wrong").returncode == 65
+
+
+def test_bad_use_is_told_with_rabbitmqctl_s_exit_codes(ctl: Run, tmp_path: Path) -> None:
+    """SPEC §9.5: 64 for bad use, 69 where no broker answers."""
+    for arguments in (["no_such_command"], ["add_vhost"], ["add_vhost", "a", "b"], ["--no-such-option", "ping"], []):
+        assert ctl(*arguments).returncode == 64, arguments
+    assert ctl("ping", "--formatter", "erlang").returncode == 64
+    nobody = ctl("ping", "--data-dir", str(tmp_path))
+    assert nobody.returncode == 69
+    assert f"no broker answers at {tmp_path}" in nobody.stderr
+    assert ctl("ping", "--url", "http://guest:guest@127.0.0.1:1").returncode == 69
+    assert "list_queues" in ctl("help").stdout
+
+
+def test_remote_broker_is_asked_by_its_url(ctl: Run, broker: Running) -> None:
+    """SPEC §9.5: any broker with RabbitMQ's API."""
+    url = f"http://guest:guest@127.0.0.1:{broker.http_port}"
+    assert ctl("--url", url, "-q", "list_vhosts").stdout == "name\n/\n"
+    assert ctl("--url", url.replace("guest:guest", "guest:wrong"), "list_vhosts").returncode == 65
+
+
+def test_stop_stops_in_order(tmp_path: Path) -> None:
+    """SPEC §9.5: leveretctl stop."""
+    with Running(tmp_path) as running:
+        command = [sys.executable, "-m", "leveret.cli.ctl", "--data-dir", str(tmp_path / "data"), "stop"]
+        subprocess.run(command, check=True, timeout=60, capture_output=True)
+        assert running.popen.wait(10) == 0
