@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 from tests.properties.dialogue import PROTOCOL_HEADER, Frame, handshake, heartbeat, method, publish
 
-from leveret.cli.main import event_loop
+from leveret.cli.serve import event_loop
 from leveret.server.config import Config
 from leveret.server.node import Node
 from leveret.wire import spec

@@ -1,30 +1,44 @@
-"""The command `leveret`: starts the broker and runs it until it is told to stop; `leveret store …` is in cli/store.py."""
+"""The command `leveret`: without a noun it starts the broker; the nouns are in modules of their own.
 
-import asyncio
-import contextlib
-import logging
-import os
-import resource
-import signal
-import socket
+What a command needs is imported when it runs: `leveret --help` must be quick.
+"""
+
 import sys
-from collections.abc import Callable, Coroutine
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 import click
 
 from leveret import __version__
-from leveret.cli.api import SOCKET_NAME
-from leveret.cli.store import store
-from leveret.server.config import BadSetting, Config, file_of, load
-from leveret.server.definitions import BadDefinition
-from leveret.server.node import Node
-from leveret.store.definitions import UnknownFormat
-from leveret.store.opening import InUse, Unusable
+
+# Module, and a line for --help.
+NOUNS = {
+    "check": ("leveret.cli.check", "Ask whether a broker is well, for probes."),
+    "definitions": ("leveret.cli.definitions", "Export, import and compare definitions."),
+    "messages": ("leveret.cli.messages", "Look at, get, publish, move and follow messages."),
+    "store": ("leveret.cli.store", "Check, measure and back up a data folder."),
+    "top": ("leveret.cli.top", "Watch queues and rates."),
+}
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class Nouns(click.Group):
+    """Commands that are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(NOUNS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in NOUNS:
+            return None
+        command: click.Command = getattr(import_module(NOUNS[cmd_name][0]), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in sorted(NOUNS.items())])
+
+
+@click.group(cls=Nouns, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", type=str, metavar="FILE", help="Read settings from this TOML file.")
 @click.option("--host", metavar="HOST", help="Listen on this address.  [default: 127.0.0.1]")
 @click.option("--port", metavar="PORT", help="Listen for AMQP on this port; 0 takes a free one.  [default: 5672]")
@@ -40,105 +54,11 @@ def main(context: click.Context, /, config: str | None, **flags: Any) -> None:
     """
     given = [name for name, value in {"config": config, **flags}.items() if value is not None]
     if context.invoked_subcommand is None:
+        from leveret.cli.serve import run  # noqa: PLC0415
+
         run(config, flags)
     elif given:
         raise click.UsageError(f"--{given[0].replace('_', '-')} is of no use to {context.invoked_subcommand}")
-
-
-main.add_command(store)
-
-
-def run(config: str | None, flags: dict[str, Any]) -> None:
-    """Start the broker and run it to its end."""
-    try:
-        settings = load(config, {name: value for name, value in flags.items() if value is not None})
-    except BadSetting as error:
-        fail(str(error), 2)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
-    raise_file_limit()
-    try:
-        event_loop()(serve(settings))
-    except (InUse, UnknownFormat, Unusable) as error:
-        fail(str(error), 1)
-    except BadDefinition as error:
-        fail(f"bad setting {error.place} in {file_of(config, os.environ)}: {error.rule}", 2)
-    except CannotListen as error:
-        fail(str(error), 1)
-
-
-class OneLine(logging.Formatter):
-    """A line for each record: a name that a client chose must not pass for another one."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return super().formatMessage(record).replace("\n", "\\n").replace("\r", "\\r")
-
-
-async def serve(config: Config) -> None:
-    """Run a node until SIGTERM or Ctrl-C."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    node = Node(config)
-    node.on_failed = node.on_stop = stop.set
-    try:
-        await node.start()
-    except OSError as error:
-        raise CannotListen(config.host, config.port, error) from error
-    management = await manage(node, config) if config.management else None
-    click.echo("ready " + " ".join(f"{name}={url_host(host)}:{port}" for name, (host, port) in node.listeners.items()))
-    await stop.wait()
-    if management is not None:
-        await management.stop()
-    await node.stop()
-    if node.failed is not None:
-        fail(f"storage failed: {node.failed}", 1)
-
-
-async def manage(node: Node, config: Config) -> Any:
-    """Start the HTTP API."""
-    from leveret.management.server import Management  # noqa: PLC0415 - `leveret --help` needs no aiohttp
-
-    management = Management(node)
-    try:
-        node.other_listeners["http"] = await management.start(config.host, config.management_port)
-        if config.storage == "disk":
-            await management.open_socket(Path(config.data_dir) / SOCKET_NAME)
-    except OSError as error:
-        await node.stop()
-        raise CannotListen(config.host, config.management_port, error) from error
-    return management
-
-
-class CannotListen(Exception):
-    """A port is taken, or an address is not ours."""
-
-    def __init__(self, host: str, port: int, error: OSError) -> None:
-        # A name that cannot be looked up has numbers of its own.
-        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        super().__init__(f"cannot listen on {host}:{port}: {reason}")
-
-
-def url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:
-    """uvloop's `run` where it is installed, else asyncio's."""
-    try:
-        import uvloop  # noqa: PLC0415
-    except ImportError:
-        return asyncio.run
-    return uvloop.run
-
-
-def raise_file_limit() -> None:
-    """Take as many open files as we may: each connection is one."""
-    with contextlib.suppress(OSError, ValueError):
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def fail(text: str, status: int) -> None:

@@ -1,0 +1,116 @@
+"""Running the broker: settings, logs, signals, until it is told to stop."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leveret.cli.api import SOCKET_NAME
+from leveret.cli.main import fail
+from leveret.server.config import BadSetting, Config, file_of, load
+from leveret.server.definitions import BadDefinition
+from leveret.server.node import Node
+from leveret.store.definitions import UnknownFormat
+from leveret.store.opening import InUse, Unusable
+
+
+def run(config: str | None, flags: dict[str, Any]) -> None:
+    """Start the broker and run it to its end."""
+    try:
+        settings = load(config, {name: value for name, value in flags.items() if value is not None})
+    except BadSetting as error:
+        fail(str(error), 2)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
+    raise_file_limit()
+    try:
+        event_loop()(serve(settings))
+    except (InUse, UnknownFormat, Unusable) as error:
+        fail(str(error), 1)
+    except BadDefinition as error:
+        fail(f"bad setting {error.place} in {file_of(config, os.environ)}: {error.rule}", 2)
+    except CannotListen as error:
+        fail(str(error), 1)
+
+
+class OneLine(logging.Formatter):
+    """A line for each record: a name that a client chose must not pass for another one."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return super().formatMessage(record).replace("\n", "\\n").replace("\r", "\\r")
+
+
+async def serve(config: Config) -> None:
+    """Run a node until SIGTERM or Ctrl-C."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    node = Node(config)
+    node.on_failed = node.on_stop = stop.set
+    try:
+        await node.start()
+    except OSError as error:
+        raise CannotListen(config.host, config.port, error) from error
+    management = await manage(node, config) if config.management else None
+    click.echo("ready " + " ".join(f"{name}={url_host(host)}:{port}" for name, (host, port) in node.listeners.items()))
+    await stop.wait()
+    if management is not None:
+        await management.stop()
+    await node.stop()
+    if node.failed is not None:
+        fail(f"storage failed: {node.failed}", 1)
+
+
+async def manage(node: Node, config: Config) -> Any:
+    """Start the HTTP API."""
+    from leveret.management.server import Management  # noqa: PLC0415 - `leveret --help` needs no aiohttp
+
+    management = Management(node)
+    try:
+        node.other_listeners["http"] = await management.start(config.host, config.management_port)
+        if config.storage == "disk":
+            await management.open_socket(Path(config.data_dir) / SOCKET_NAME)
+    except OSError as error:
+        await node.stop()
+        raise CannotListen(config.host, config.management_port, error) from error
+    return management
+
+
+class CannotListen(Exception):
+    """A port is taken, or an address is not ours."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        # A name that cannot be looked up has numbers of its own.
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        super().__init__(f"cannot listen on {host}:{port}: {reason}")
+
+
+def url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """uvloop's `run` where it is installed, else asyncio's."""
+    try:
+        import uvloop  # noqa: PLC0415
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+def raise_file_limit() -> None:
+    """Take as many open files as we may: each connection is one."""
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

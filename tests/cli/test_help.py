@@ -1,0 +1,29 @@
+"""`leveret --help`: quick, and without what only a running broker needs."""
+
+import statistics
+import subprocess
+import sys
+import time
+
+HEAVY = ("aiohttp", "rich", "sqlite3", "asyncio")
+
+
+def seconds(*arguments: str) -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """SPEC §9.5: --help imports no aiohttp, rich or sqlite."""
+    code = "import sys; from leveret.cli.main import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not loaded & set(HEAVY)
+
+
+def test_help_takes_at_most_five_times_as_long_as_nothing() -> None:
+    """SPEC §9.5: people ask for it often. The two take turns, so that a busy machine hits both."""
+    pairs = [(seconds("-c", "pass"), seconds("-m", "leveret", "--help")) for _ in range(15)]
+    nothing, helping = (statistics.median(one) for one in zip(*pairs, strict=True))
+    assert helping <= 5 * nothing, (helping, nothing)
