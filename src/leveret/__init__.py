@@ -1,13 +1,20 @@
 """Leveret, a message broker in Python that speaks AMQP 0-9-1 as RabbitMQ does."""
 
 import os
-import sys
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
-from pathlib import Path
 
 __version__ = "0.1.0"
 
-# LEVERET_PURE=1 runs the .py files even where compiled modules lie beside them.
+
+def _run_plain() -> None:
+    """Have the .py files imported even where compiled modules lie beside them."""
+    # Here, as `leveret --help` has to be quick.
+    import sys  # noqa: PLC0415
+    from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader  # noqa: PLC0415
+
+    root = os.path.dirname(__file__)  # noqa: PTH120
+    for folder in [root, *(entry.path for entry in os.scandir(root) if entry.is_dir())]:
+        sys.path_importer_cache[folder] = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
+
+
 if os.environ.get("LEVERET_PURE"):
-    for _folder in [Path(__file__).parent, *Path(__file__).parent.glob("*/")]:
-        sys.path_importer_cache[str(_folder)] = FileFinder(str(_folder), (SourceFileLoader, SOURCE_SUFFIXES))
+    _run_plain()
