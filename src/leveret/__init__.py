@@ -11,7 +11,7 @@ def _run_plain() -> None:
     import sys  # noqa: PLC0415
     from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader  # noqa: PLC0415
 
-    root = os.path.dirname(__file__)  # noqa: PTH120
+    root = os.path.dirname(__file__)
     for folder in [root, *(entry.path for entry in os.scandir(root) if entry.is_dir())]:
         sys.path_importer_cache[folder] = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
 
