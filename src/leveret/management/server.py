@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ STOP_S = 1.0
 CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
 HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin", "X-Content-Type-Options": "nosniff"}
 
+PART = re.compile(r"\{(\w+)\}")
+
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 log = logging.getLogger("leveret.http")
@@ -41,9 +44,10 @@ class Management:
         """Listen; where that is. OSError if it cannot be."""
         app = web.Application(client_max_size=BODY_MAX)
         for route in ROUTES:
-            app.router.add_route(route.method, route.path, self._handler(route))
+            path = pattern_of(route.path)
+            app.router.add_route(route.method, path, self._handler(route))
             if route.method == "GET":
-                app.router.add_route("HEAD", route.path, self._handler(route))
+                app.router.add_route("HEAD", path, self._handler(route))
         app.middlewares.append(self._faults)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
         await self._runner.setup()
@@ -72,6 +76,7 @@ class Management:
         path = {name: exchange_name(name, value) for name, value in request.match_info.items()}
         ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
         ask.headers = request.headers
+        ask.peer = request.remote or ""
         if route.level != NOBODY_ASKED:
             ask.user = login(broker, request)
             vhost = path.get("vhost")
@@ -107,6 +112,11 @@ class Management:
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             return refusal(Refused(500, "Internal Server Error"))
+
+
+def pattern_of(path: str) -> str:
+    """A route's path for aiohttp, which would take no braces in names."""
+    return PART.sub(r"{\1:[^/]+}", path)
 
 
 def respond(answer: Answer) -> web.Response:

@@ -1,6 +1,22 @@
 """One module for each resource: its routes and what they do. Here they are put together."""
 
-from leveret.management.api import overview, vhosts
+from leveret.management.api import (
+    limits,
+    overview,
+    parameters,
+    permissions,
+    policies,
+    users,
+    vhosts,
+)
 from leveret.management.routes import Route
 
-ROUTES: list[Route] = [*overview.ROUTES, *vhosts.ROUTES]
+ROUTES: list[Route] = [
+    *limits.ROUTES,
+    *overview.ROUTES,
+    *parameters.ROUTES,
+    *permissions.ROUTES,
+    *policies.ROUTES,
+    *users.ROUTES,
+    *vhosts.ROUTES,
+]
