@@ -155,8 +155,30 @@ def test_limits_are_also_a_parameter(broker: Broker) -> None:
     vhost = broker.vhosts["/"]
     vhost.set_parameter("vhost-limits", "limits", {"max-queues": 5})
     assert vhost.limits == {"max-queues": 5}
+    assert vhost.all_parameters() == {("vhost-limits", "limits"): {"max-queues": 5}}
     vhost.clear_parameter("vhost-limits", "limits")
-    assert (vhost.limits, vhost.parameters) == ({}, {})
+    assert (vhost.limits, vhost.all_parameters()) == ({}, {})
+    with pytest.raises(NotFound):
+        vhost.clear_parameter("vhost-limits", "limits")
+
+
+def test_operator_policies_are_also_parameters(broker: Broker) -> None:
+    """SPEC §7.6 runtime parameters, operator policies: RabbitMQ's definitions have them so."""
+    vhost = broker.vhosts["/"]
+    value = {"pattern": "^q", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
+    vhost.set_parameter("operator_policy", "o", value)
+    assert vhost.operator_policies.by_name["o"].definition == {"max-length": 5}
+    assert vhost.all_parameters() == {("operator_policy", "o"): value}
+    vhost.clear_parameter("operator_policy", "o")
+    assert (vhost.operator_policies.by_name, vhost.all_parameters()) == ({}, {})
+    for bad, text in (
+        (5, "policy should be an object, actually was 5"),
+        ({"pattern": ""}, 'Key "definition" not found in policy'),
+        ({"pattern": 5, "definition": {"max-length": 5}}, "pattern should be a binary but was 5"),
+    ):
+        with pytest.raises(PreconditionFailed) as caught:
+            vhost.set_parameter("operator_policy", "o", bad)
+        assert str(caught.value) == text
 
 
 def test_parameters_of_known_components_are_kept(broker: Broker) -> None:

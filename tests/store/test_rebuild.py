@@ -58,7 +58,8 @@ def test_vhosts_users_rights_and_parameters_are_back(rig: Rig) -> None:
         True,
     )
     assert vhost.limits == {"max-queues": 5, "max-connections": 7}
-    assert vhost.parameters == {("vhost-limits", "limits"): {"max-queues": 5, "max-connections": 7}}
+    assert vhost.all_parameters() == {("vhost-limits", "limits"): {"max-queues": 5, "max-connections": 7}}
+    assert vhost.parameters == {}
     assert again.users.keys() == {"u"}
     user = again.users["u"]
     assert user.has_password(b"secret")

@@ -120,6 +120,8 @@ class Policy:
         self.definition = definition
         self.priority = priority
         self.apply_to = apply_to
+        if not isinstance(pattern, str):
+            raise PreconditionFailed(f"pattern should be a binary but was {term(pattern)}")
         try:
             self.pattern = Pattern(pattern)
         except BadPattern as error:

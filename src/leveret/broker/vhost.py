@@ -29,6 +29,7 @@ from leveret.broker.router import Router
 from leveret.broker.tally import Tally
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
+from leveret.terms import term
 from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
 from leveret.wire.values import Table, kind_of
@@ -50,7 +51,9 @@ PREDECLARED = (
 
 LIMITS = ("max-connections", "max-queues")
 # Who has runtime parameters.
-COMPONENTS = ("shovel", "vhost-limits")
+COMPONENTS = ("shovel",)
+LIMITS_COMPONENT = "vhost-limits"
+OPERATOR_COMPONENT = "operator_policy"
 
 # What following a policy, or removing a queue, costs in the budget of a pass.
 REAPPLY_COST = 10
@@ -338,9 +341,9 @@ class VirtualHost:
             self._broker.storage.adopt(queue, self.name, "queue", facts)
         return queue
 
-    def restore_queue(self, name: str, auto_delete: bool, arguments: Table) -> None:
-        """Make a durable queue that storage has kept."""
-        self._make_queue(name, True, auto_delete, None, arguments)
+    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, durable: bool = True) -> None:
+        """Make a queue that storage, or a file of definitions, has kept; its name may be one that the server gave."""
+        self._make_queue(name, durable, auto_delete, None, arguments)
 
     def make_hidden_queue(self, name: str, title: str, durable: bool = False) -> Queue:
         """A queue for an exchange that keeps messages; no client can reach it."""
@@ -522,21 +525,41 @@ class VirtualHost:
         self._broker.storage.put("vhost", self.name, "", facts)
 
     def set_parameter(self, component: str, name: str, value: Any) -> None:
-        """Set a runtime parameter."""
-        if component == "vhost-limits":
+        """Set a runtime parameter. RabbitMQ: limits and the operator's policies can be set as such too."""
+        if component == LIMITS_COMPONENT:
             self.set_limits(value)
+        elif component == OPERATOR_COMPONENT:
+            self.set_operator_policy(name, **_policy_facts(value))
         elif component not in COMPONENTS:
             raise PreconditionFailed(f"component {component} not found")
-        self.parameters[component, name] = value
-        self._broker.storage.put("parameter", self.name, f"{component}\0{name}", {"value": value})
+        else:
+            self.parameters[component, name] = value
+            self._broker.storage.put("parameter", self.name, f"{component}\0{name}", {"value": value})
 
     def clear_parameter(self, component: str, name: str) -> None:
-        if self.parameters.pop((component, name), None) is None:
+        if (component, name) not in self.all_parameters():
             raise NotFound(f"parameter '{name}' of component '{component}' not found")
-        self._broker.storage.remove("parameter", self.name, f"{component}\0{name}")
-        if component == "vhost-limits":
-            self.limits = {}
-            self.store()
+        if component == LIMITS_COMPONENT:
+            self.set_limits({})
+        elif component == OPERATOR_COMPONENT:
+            self.clear_operator_policy(name)
+        else:
+            del self.parameters[component, name]
+            self._broker.storage.remove("parameter", self.name, f"{component}\0{name}")
+
+    def all_parameters(self) -> dict[tuple[str, str], Any]:
+        """The runtime parameters by component and name, limits and the operator's policies among them."""
+        found = dict(self.parameters)
+        if self.limits:
+            found[LIMITS_COMPONENT, "limits"] = self.limits
+        for policy in self.operator_policies.by_name.values():
+            found[OPERATOR_COMPONENT, policy.name] = {
+                "pattern": policy.pattern.text,
+                "definition": policy.definition,
+                "priority": policy.priority,
+                "apply-to": policy.apply_to,
+            }
+        return found
 
     def set_tracing(self, tracing: bool) -> None:
         """Copy every message published or delivered to amq.rabbitmq.trace, or stop that."""
@@ -566,6 +589,21 @@ class VirtualHost:
         self.router.keep(message, now)
         for queue in queues:
             queue.accept(message, now)
+
+
+def _policy_facts(value: Any) -> dict[str, Any]:
+    """A policy that is written as a parameter."""
+    if not isinstance(value, dict):
+        raise PreconditionFailed(f"policy should be an object, actually was {term(value)}")
+    for key in ("pattern", "definition"):
+        if key not in value:
+            raise PreconditionFailed(f'Key "{key}" not found in policy')
+    return {
+        "pattern": value["pattern"],
+        "definition": value["definition"],
+        "priority": value.get("priority", 0),
+        "apply_to": value.get("apply-to", "queues"),
+    }
 
 
 def inbound(destination: "Destination") -> dict[object, object]:

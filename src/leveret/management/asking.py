@@ -23,7 +23,7 @@ _decode = msgspec.json.Decoder().decode
 class Ask:
     """A request of a user who may make it. `path` has the parts of the path that have names, `query` what follows it."""
 
-    __slots__ = ("_body", "body_octets", "broker", "headers", "node", "path", "query", "user")
+    __slots__ = ("_body", "body_octets", "broker", "headers", "node", "path", "peer", "query", "user")
 
     def __init__(self, node: "Node", user: User, path: Mapping[str, str], query: Mapping[str, str]) -> None:
         self.node = node
@@ -32,6 +32,8 @@ class Ask:
         self.path = path
         self.query = query
         self.headers: Mapping[str, str] = {}
+        # The address from which it comes.
+        self.peer = ""
         self.body_octets = b""
         self._body: Any = None
 

@@ -41,10 +41,15 @@ class LocalUser(User):
 def login(broker: Broker, request: web.Request) -> User:
     """The user who asks, or 401."""
     name, password = credentials(request)
+    return known_user(broker, name, password, request.remote or "")
+
+
+def known_user(broker: Broker, name: str, password: str, peer: str) -> User:
+    """The user with this name and password if it may ask from there, or 401."""
     user = broker.users.get(name)
     if user is None or not user.has_password(password.encode("utf-8", "surrogateescape")):
         raise Refused(401, "Not_Authorized", "not_authorized")
-    if user.loopback_only and not is_loopback(request.remote or ""):
+    if user.loopback_only and not is_loopback(peer):
         raise Refused(401, "User can only log in via localhost")
     if not TAGS & set(user.tags):
         raise Refused(401, "Not management user")

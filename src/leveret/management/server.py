@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 import os
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ STOP_S = 1.0
 
 CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
 HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin", "X-Content-Type-Options": "nosniff"}
+
+PART = re.compile(r"\{(\w+)\}")
 
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -70,9 +73,10 @@ class Management:
     async def _runner(self, local: User | None) -> web.AppRunner:
         app = web.Application(client_max_size=BODY_MAX)
         for route in ROUTES:
-            app.router.add_route(route.method, route.path, self._handler(route, local))
+            path = pattern_of(route.path)
+            app.router.add_route(route.method, path, self._handler(route, local))
             if route.method == "GET":
-                app.router.add_route("HEAD", route.path, self._handler(route, local))
+                app.router.add_route("HEAD", path, self._handler(route, local))
         app.middlewares.append(self._faults)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
         await runner.setup()
@@ -97,6 +101,7 @@ class Management:
         path = {name: exchange_name(name, value) for name, value in request.match_info.items()}
         ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
         ask.headers = request.headers
+        ask.peer = request.remote or ""
         if route.level != NOBODY_ASKED:
             ask.user = local or login(broker, request)
             vhost = path.get("vhost")
@@ -132,6 +137,11 @@ class Management:
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             return refusal(Refused(500, "Internal Server Error"))
+
+
+def pattern_of(path: str) -> str:
+    """A route's path for aiohttp, which would take no braces in names."""
+    return PART.sub(r"{\1:[^/]+}", path)
 
 
 def respond(answer: Answer) -> web.Response:

@@ -1,10 +1,24 @@
 """One module for each resource: its routes and what they do. Here they are put together."""
 
-from leveret.management.api import control, overview, vhosts
+from leveret.management.api import (
+    control,
+    limits,
+    overview,
+    parameters,
+    permissions,
+    policies,
+    users,
+    vhosts,
+)
 from leveret.management.routes import Route
 
 ROUTES: list[Route] = [
     *control.ROUTES,
+    *limits.ROUTES,
     *overview.ROUTES,
+    *parameters.ROUTES,
+    *permissions.ROUTES,
+    *policies.ROUTES,
+    *users.ROUTES,
     *vhosts.ROUTES,
 ]

@@ -86,32 +86,10 @@ async def start_vhost(ask: Ask) -> Result:
     return done()
 
 
-def get_vhost_permissions(ask: Ask) -> Result:
-    """Who may do what in a vhost."""
-    vhost = ask.vhost
-    return [
-        permission_view(user.name, vhost.name, rights)
-        for user in ask.broker.users.values()
-        if (rights := user.rights.get(vhost.name)) is not None and rights.granted
-    ]
-
-
-def permission_view(user_name: str, vhost_name: str, rights: Any) -> dict[str, Any]:
-    """A user's rights in a vhost."""
-    return {
-        "user": user_name,
-        "vhost": vhost_name,
-        "configure": rights.pattern("configure"),
-        "write": rights.pattern("write"),
-        "read": rights.pattern("read"),
-    }
-
-
 ROUTES = [
     Route("GET", "/api/vhosts", USER, get_vhosts),
     Route("GET", "/api/vhosts/{vhost}", VHOST, get_vhost),
     Route("PUT", "/api/vhosts/{vhost}", ADMINISTRATOR, put_vhost),
     Route("DELETE", "/api/vhosts/{vhost}", ADMINISTRATOR, delete_vhost),
     Route("POST", "/api/vhosts/{vhost}/start/{node}", ADMINISTRATOR, start_vhost),
-    Route("GET", "/api/vhosts/{vhost}/permissions", ADMINISTRATOR, get_vhost_permissions),
 ]

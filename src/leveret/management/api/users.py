@@ -1,0 +1,166 @@
+"""Users, their logins and their passwords."""
+
+import base64
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+from leveret.broker.access import SHA256, USER_LIMITS, User, check_limits, hash_password
+from leveret.management.answers import Answer, bad_request, created, done, not_found
+from leveret.management.api.vhosts import parse_tags
+from leveret.management.asking import Ask, parse_bool
+from leveret.management.lists import chosen, listed
+from leveret.management.login import COOKIE, known_user
+from leveret.management.routes import ADMINISTRATOR, MONITOR, NOBODY_ASKED, Result, Route
+
+# RabbitMQ: may log in only from the machine itself, whoever makes it.
+LOCAL_USER = "guest"
+
+
+def user_view(user: User) -> dict[str, Any]:
+    """A user as the API shows it."""
+    return {
+        "name": user.name,
+        "password_hash": user.password_hash,
+        "hashing_algorithm": user.hashing,
+        "tags": list(user.tags),
+        "limits": user.limits,
+    }
+
+
+def get_users(ask: Ask) -> Answer:
+    """All users."""
+    return listed(ask.query, ask.broker.users.values(), user_view, lambda user: (user.name,))
+
+
+def get_users_without_permissions(ask: Ask) -> Answer:
+    """Users who may enter no vhost."""
+    found = [user for user in ask.broker.users.values() if not any(rights.granted for rights in user.rights.values())]
+    return listed(ask.query, found, user_view, lambda user: (user.name,))
+
+
+def the_user(ask: Ask) -> User:
+    """The user that the path names, or 404."""
+    found = ask.broker.users.get(ask.path["user"])
+    if found is None:
+        raise not_found()
+    return found
+
+
+def get_user(ask: Ask) -> Result:
+    """One user."""
+    return chosen(ask.query, user_view(the_user(ask)))
+
+
+async def put_user(ask: Ask) -> Result:
+    """Make a user, or give it another password and other tags."""
+    name = ask.path["user"]
+    existed = name in ask.broker.users
+    tags = user_tags(ask.body)
+    limits = ask.body.get("limits") or {}
+    check_limits(limits, USER_LIMITS, "user-limits")
+
+    def make() -> None:
+        set_user(ask, name, tags)
+        if limits:
+            ask.broker.set_user_limits(name, limits)
+
+    await ask.change(make)
+    return created(existed)
+
+
+def set_user(ask: Ask, name: str, tags: tuple[str, ...]) -> None:
+    """Make or change a user as the body says. RabbitMQ: without password and hash it can no longer log in with one."""
+    body = ask.body
+    if "password" in body and "password_hash" in body:
+        raise bad_request("both_password_and_password_hash_are_provided")
+    local = name == LOCAL_USER
+    if "password_hash" in body:
+        hashing = str(body.get("hashing_algorithm") or SHA256)
+        ask.broker.add_hashed_user(name, str(body["password_hash"]), hashing, tags, local)
+    else:
+        ask.broker.add_user(name, str(body.get("password") or ""), tags, local)
+
+
+def user_tags(body: dict[str, Any]) -> tuple[str, ...]:
+    """The tags in a body, a list or text; in old clients' ones whether the user is an administrator."""
+    if "tags" in body:
+        return parse_tags(body["tags"])
+    if "administrator" in body:
+        return ("administrator",) if parse_bool(body["administrator"], "administrator") else ()
+    raise bad_request("tags_not_present")
+
+
+async def delete_user(ask: Ask) -> Result:
+    """Delete a user, and end its connections."""
+    await ask.change(ask.broker.delete_user, the_user(ask).name)
+    return done()
+
+
+async def delete_users(ask: Ask) -> Result:
+    """Delete several users; one that is not there is fine."""
+    (names,) = ask.need("users")
+    if not isinstance(names, list):
+        raise bad_request("users must be a list of names")
+
+    def delete() -> None:
+        for name in names:
+            if name in ask.broker.users:
+                ask.broker.delete_user(name)
+
+    await ask.change(delete)
+    return done()
+
+
+def get_password_hash(ask: Ask) -> Result:
+    """A password as it is kept, with a new salt."""
+    return {"ok": hash_password(ask.path["password"].encode())}
+
+
+def get_auth(ask: Ask) -> Result:
+    """How a page may log in."""
+    return {"oauth_enabled": False}
+
+
+def post_login(ask: Ask) -> Result:
+    """Log in with a form; the answer sets the page's cookie."""
+    form = parse_qs(ask.body_octets.decode("utf-8", "surrogateescape"), keep_blank_values=True)
+    name, password = (form.get(key, [""])[0] for key in ("username", "password"))
+    known_user(ask.broker, name, password, ask.peer)
+    value = base64.b64encode(f"{name}:{password}".encode("utf-8", "surrogateescape")).decode()
+    cookie = f"{COOKIE}={quote(value, safe='')}; Path=/; HttpOnly; SameSite=Strict"
+    return Answer("ok", headers={"Set-Cookie": cookie})
+
+
+def get_attempts(ask: Ask) -> Result:
+    """Logins by protocol, or by source; none are counted."""
+    check_node(ask)
+    return []
+
+
+def delete_attempts(ask: Ask) -> Result:
+    """Count logins anew."""
+    check_node(ask)
+    return done()
+
+
+def check_node(ask: Ask) -> None:
+    """404 for a node that is not there."""
+    if ask.path["node"] != ask.broker.settings.node_name:
+        raise not_found()
+
+
+ROUTES = [
+    Route("GET", "/api/users", ADMINISTRATOR, get_users),
+    Route("GET", "/api/users/without-permissions", ADMINISTRATOR, get_users_without_permissions),
+    Route("POST", "/api/users/bulk-delete", ADMINISTRATOR, delete_users),
+    Route("GET", "/api/users/{user}", ADMINISTRATOR, get_user),
+    Route("PUT", "/api/users/{user}", ADMINISTRATOR, put_user),
+    Route("DELETE", "/api/users/{user}", ADMINISTRATOR, delete_user),
+    Route("GET", "/api/auth", NOBODY_ASKED, get_auth),
+    Route("GET", "/api/auth/hash_password/{password}", ADMINISTRATOR, get_password_hash),
+    Route("GET", "/api/auth/attempts/{node}", MONITOR, get_attempts),
+    Route("DELETE", "/api/auth/attempts/{node}", MONITOR, delete_attempts),
+    Route("GET", "/api/auth/attempts/{node}/source", MONITOR, get_attempts),
+    Route("DELETE", "/api/auth/attempts/{node}/source", MONITOR, delete_attempts),
+    Route("POST", "/api/login", NOBODY_ASKED, post_login),
+]

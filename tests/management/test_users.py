@@ -1,0 +1,216 @@
+"""Users, their passwords and rights through the HTTP API."""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote, urlencode
+
+import pyrabbit2
+import pytest
+from amqpstorm.management.api import ManagementApi
+from amqpstorm.management.exception import ApiError
+from tests.management.support import Http, Running
+
+from leveret.broker.access import hash_password
+
+
+@pytest.fixture
+def user(http: Http, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A user for the test, with management and the password `secret`."""
+    name = f"{request.node.name[:60]}/ü"
+    assert http.put(f"/api/users/{http.quoted(name)}", {"password": "secret", "tags": "management"}).status == 201
+    yield name
+    http.delete(f"/api/users/{http.quoted(name)}")
+
+
+def test_user_is_made_shown_changed_and_deleted(broker: Running, http: Http) -> None:
+    """SPEC §9.1: users; PUT answers 201 and then 204."""
+    path = "/api/users/alice"
+    assert http.put(path, {"password": "one", "tags": "management, monitoring"}).status == 201
+    found = http.get(path)
+    assert found.keys() == {"name", "password_hash", "hashing_algorithm", "tags", "limits"}
+    assert (found["name"], found["tags"], found["limits"]) == ("alice", ["management", "monitoring"], {})
+    assert found["hashing_algorithm"] == "rabbit_password_hashing_sha256"
+    assert found in http.get("/api/users")
+    assert broker.http("alice", "one").get("/api/whoami")["name"] == "alice"
+    assert http.put(path, {"password": "two", "tags": ["management"]}).status == 204
+    assert broker.http("alice", "one").ask("GET", "/api/whoami").status == 401
+    assert broker.http("alice", "two").get("/api/whoami") == {"name": "alice", "tags": ["management"]}
+    assert http.delete(path).status == 204
+    assert http.ask("GET", path).status == http.delete(path).status == 404
+    assert broker.http("alice", "two").ask("GET", "/api/whoami").status == 401
+
+
+@pytest.mark.parametrize(
+    "hashing", ["rabbit_password_hashing_sha256", "rabbit_password_hashing_sha512", "rabbit_password_hashing_md5"]
+)
+def test_user_with_a_hash_can_log_in(hashing: str, broker: Running, http: Http) -> None:
+    """SPEC §9.1: users; SPEC §7.4 password hashes."""
+    hashed = hash_password(b"secret", hashing=hashing)
+    body = {"password_hash": hashed, "hashing_algorithm": hashing, "tags": ["management"]}
+    assert http.put("/api/users/hashed", body).status in (201, 204)
+    assert broker.http("hashed", "secret").get("/api/whoami")["name"] == "hashed"
+    assert http.get("/api/users/hashed")["password_hash"] == hashed
+
+
+def test_user_without_a_password_cannot_log_in(broker: Running, http: Http, user: str) -> None:
+    """SPEC §9.1: users. RabbitMQ: what clears a password."""
+    path = f"/api/users/{http.quoted(user)}"
+    for body in ({"tags": "management"}, {"tags": "management", "password": ""}, {"tags": "", "password_hash": ""}):
+        assert http.put(path, {"tags": "management", "password": "secret"}).status == 204
+        assert broker.http(user, "secret").ask("GET", "/api/whoami").status == 200
+        assert http.put(path, body).status == 204
+        assert broker.http(user, "secret").ask("GET", "/api/whoami").status == 401
+        assert broker.http(user, "").ask("GET", "/api/whoami").status == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"password": "x"}, "tags_not_present"),
+        ({"password": "x", "password_hash": "", "tags": ""}, "both_password_and_password_hash_are_provided"),
+        ({"tags": 5}, "tags must be a list or comma-separated text"),
+        ({"password_hash": "?", "tags": ""}, "PRECONDITION_FAILED - password_hash is not base64"),
+        ({"password_hash": "", "hashing_algorithm": "x", "tags": ""}, "PRECONDITION_FAILED - unknown password hashing"),
+        ({"password": "x", "tags": "", "limits": {"x": 1}}, "PRECONDITION_FAILED - Unrecognised terms"),
+    ],
+)
+def test_bad_users_are_refused(body: dict[str, object], reason: str, http: Http) -> None:
+    """SPEC §9.1: users, with RabbitMQ's reasons; nothing is made."""
+    answer = http.put("/api/users/bad", body)
+    assert (answer.status, answer.json["error"]) == (400, "bad_request")
+    assert answer.json["reason"].startswith(reason)
+    assert http.ask("GET", "/api/users/bad").status == 404
+
+
+def test_users_are_deleted_together(http: Http) -> None:
+    """SPEC §9.1: bulk-delete"""
+    for name in ("one", "two", "three"):
+        http.put(f"/api/users/{name}", {"password": "x", "tags": ""})
+    assert http.post("/api/users/bulk-delete", {"users": ["one", "two", "nobody"]}).status == 204
+    assert {"one", "two", "three"} & {user["name"] for user in http.get("/api/users")} == {"three"}
+    assert http.post("/api/users/bulk-delete", {"users": ["three"]}).status == 204
+    assert http.post("/api/users/bulk-delete", {}).json["reason"] == "[{key_missing,users}]"
+    assert http.post("/api/users/bulk-delete", {"users": "three"}).status == 400
+
+
+def test_users_without_permissions(http: Http, vhost: str, user: str) -> None:
+    """SPEC §9.1: users/without-permissions"""
+
+    def found() -> list[str]:
+        return [one["name"] for one in http.get("/api/users/without-permissions")]
+
+    assert user in found()
+    path = f"/api/permissions/{http.quoted(vhost)}/{http.quoted(user)}"
+    http.put(path, {"configure": "", "write": "", "read": ""})
+    assert user not in found()
+    assert "guest" not in found()
+
+
+def test_rights_are_granted_shown_and_revoked(http: Http, vhost: str, user: str) -> None:
+    """SPEC §9.1: permissions"""
+    path = f"/api/permissions/{http.quoted(vhost)}/{http.quoted(user)}"
+    rights = {"configure": "^a", "write": ".*", "read": ""}
+    view = {"user": user, "vhost": vhost, **rights}
+    assert http.ask("GET", path).status == 404
+    assert http.put(path, rights).status == 201
+    assert http.put(path, rights).status == 204
+    assert http.get(path) == view
+    assert view in http.get("/api/permissions")
+    assert http.get(f"/api/users/{http.quoted(user)}/permissions") == [view]
+    assert view in http.get(f"/api/vhosts/{http.quoted(vhost)}/permissions")
+    assert http.put(path, {"configure": ""}).json["reason"] == "[{key_missing,write}]"
+    assert http.put(path, {**rights, "read": "("}).status == 400
+    assert http.put(path, {**rights, "read": 5}).status == 400
+    assert http.get(path) == view
+    assert http.delete(path).status == 204
+    assert http.ask("GET", path).status == http.delete(path).status == 404
+    for missing in (f"/api/permissions/nowhere/{http.quoted(user)}", f"/api/permissions/{http.quoted(vhost)}/nobody"):
+        assert http.put(missing, rights).json == {"error": "bad_request", "reason": "vhost_or_user_not_found"}
+        assert http.ask("GET", missing).status == http.delete(missing).status == 404
+
+
+def test_topic_rights_are_granted_shown_and_revoked(http: Http, vhost: str, user: str) -> None:
+    """SPEC §9.1: topic-permissions"""
+    path = f"/api/topic-permissions/{http.quoted(vhost)}/{http.quoted(user)}"
+    assert http.ask("GET", path).status == 404
+    assert http.put(path, {"exchange": "amq.topic", "write": "^{username}", "read": ".*"}).status == 201
+    assert http.put(path, {"exchange": "other/x", "write": "", "read": ""}).status == 204
+    first = {"user": user, "vhost": vhost, "exchange": "amq.topic", "write": "^{username}", "read": ".*"}
+    assert [one["exchange"] for one in http.get(path)] == ["amq.topic", "other/x"]
+    assert http.get(f"{path}/amq.topic") == [first]
+    assert first in http.get("/api/topic-permissions")
+    assert first in http.get(f"/api/users/{http.quoted(user)}/topic-permissions")
+    assert first in http.get(f"/api/vhosts/{http.quoted(vhost)}/topic-permissions")
+    assert http.put(path, {"exchange": "amq.topic", "write": "("}).status == 400
+    assert http.delete(f"{path}/other%2Fx").status == 204
+    assert http.ask("GET", f"{path}/other%2Fx").status == 404
+    assert http.get(path) == [first]
+    assert http.delete(path).status == 204
+    assert http.delete(path).status == 404
+
+
+def test_passwords_are_hashed(broker: Running, http: Http) -> None:
+    """SPEC §9.1: auth/hash_password"""
+    hashed = http.get("/api/auth/hash_password/s%2Fecret")["ok"]
+    assert len(base64.b64decode(hashed)) == 36
+    assert http.put("/api/users/hash", {"password_hash": hashed, "tags": "management"}).status == 201
+    assert broker.http("hash", "s/ecret").ask("GET", "/api/whoami").status == 200
+    http.delete("/api/users/hash")
+
+
+def test_form_logs_in_and_sets_the_cookie(broker: Running, http: Http, user: str) -> None:
+    """SPEC §9.4: the page's login"""
+    nobody = broker.http(None)
+    assert nobody.get("/api/auth") == {"oauth_enabled": False}
+    form = urlencode({"username": user, "password": "secret"}).encode()
+    answer = nobody.ask("POST", "/api/login", form, {"Content-Type": "application/x-www-form-urlencoded"})
+    assert (answer.status, answer.json) == (200, "ok")
+    cookie = answer.headers["Set-Cookie"].partition(";")[0]
+    assert base64.b64decode(unquote(cookie.partition("=")[2])).decode() == f"{user}:secret"
+    assert nobody.ask("GET", "/api/whoami", headers={"Cookie": cookie}).json["name"] == user
+    for name, password in ((user, "wrong"), ("nobody", "x"), ("", "")):
+        form = urlencode({"username": name, "password": password}).encode()
+        answer = nobody.ask("POST", "/api/login", form)
+        assert (answer.status, "Set-Cookie" in answer.headers) == (401, False)
+
+
+def test_login_attempts_of_a_node(http: Http) -> None:
+    """SPEC §9.1: auth/attempts"""
+    node = http.get("/api/overview")["node"]
+    for path in (f"/api/auth/attempts/{node}", f"/api/auth/attempts/{node}/source"):
+        assert http.get(path) == []
+        assert http.delete(path).status == 204
+    assert http.ask("GET", "/api/auth/attempts/nowhere").status == 404
+
+
+def test_pyrabbit2_manages_users(broker: Running, vhost: str) -> None:
+    """SPEC §9.1: pyrabbit2"""
+    client = pyrabbit2.Client(f"127.0.0.1:{broker.http_port}", "guest", "guest")
+    client.create_user("py", "secret", tags="management")
+    assert [user["tags"] for user in client.get_users() if user["name"] == "py"] == [["management"]]
+    client.set_vhost_permissions(vhost, "py", ".*", ".*", ".*")
+    assert client.get_user_permissions("py") == [
+        {"user": "py", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}
+    ]
+    assert client.get_permission(vhost, "py")["read"] == ".*"
+    assert "py" in [one["user"] for one in client.get_permissions()]
+    assert "py" in [one["user"] for one in client.get_vhost_permissions(vhost)]
+    client.delete_permission(vhost, "py")
+    client.delete_user("py")
+    assert "py" not in [user["name"] for user in client.get_users()]
+
+
+def test_amqpstorm_manages_users(broker: Running, vhost: str) -> None:
+    """SPEC §9.1: amqpstorm.management"""
+    api: Any = ManagementApi(f"http://127.0.0.1:{broker.http_port}", "guest", "guest")
+    api.user.create("storm", "secret", "management")
+    assert api.user.get("storm")["tags"] == ["management"]
+    api.user.set_permission("storm", vhost)
+    assert api.user.get_permission("storm", vhost)["configure"] == ".*"
+    assert [one["vhost"] for one in api.user.get_permissions("storm")] == [vhost]
+    assert {"guest", "storm"} <= {one["user"] for one in api.virtual_host.get_permissions(vhost)}
+    api.user.delete_permission("storm", vhost)
+    api.user.delete(["storm"])
+    with pytest.raises(ApiError):
+        api.user.get("storm")
