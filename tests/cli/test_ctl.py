@@ -97,3 +97,57 @@ def test_stop_stops_in_order(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "leveret.cli.ctl", "--data-dir", str(tmp_path / "data"), "stop"]
         subprocess.run(command, check=True, timeout=60, capture_output=True)
         assert running.popen.wait(10) == 0
+
+
+def test_users_and_their_rights(ctl: Run) -> None:
+    """SPEC §9.5: users, tags, permissions and topic permissions."""
+    assert ctl("add_user", "amy", "secret").returncode == 0
+    assert ctl("add_user", "amy", "secret").returncode == 70
+    assert ctl("add_user", "bob", given="from stdin\n").returncode == 0
+    assert ctl("authenticate_user", "bob", "from stdin").returncode == 0
+    assert ctl("change_password", "amy", "other").returncode == 0
+    assert ctl("authenticate_user", "amy", "other").returncode == 0
+    assert ctl("set_user_tags", "amy", "monitoring", "policymaker").stdout.startswith(
+        'Setting tags for user "amy" to [monitoring, policymaker] ...'
+    )
+    assert ctl("authenticate_user", "amy", "other").returncode == 0
+    listed = ctl("-q", "list_users").stdout.splitlines()
+    assert listed[0] == "user\ttags"
+    assert "amy\t[monitoring, policymaker]" in listed
+    assert ctl("set_permissions", "-p", "/", "amy", "^a", ".*", "").returncode == 0
+    assert "amy\t^a\t.*\t" in ctl("-q", "list_permissions").stdout.splitlines()
+    assert ctl("-q", "list_user_permissions", "amy").stdout == "vhost\tconfigure\twrite\tread\n/\t^a\t.*\t\n"
+    assert ctl("set_topic_permissions", "amy", "amq.topic", "^a", "^b").returncode == 0
+    assert ctl("-q", "list_topic_permissions").stdout == "user\texchange\twrite\tread\namy\tamq.topic\t^a\t^b\n"
+    assert ctl("-q", "list_user_topic_permissions", "amy").stdout == "vhost\texchange\twrite\tread\n/\tamq.topic\t^a\t^b\n"
+    assert ctl("clear_topic_permissions", "amy").returncode == 0
+    assert ctl("clear_permissions", "amy").returncode == 0
+    assert ctl("clear_password", "amy").returncode == 0
+    assert ctl("authenticate_user", "amy", "other").returncode == 65
+    assert ctl("set_user_limits", "amy", '{"max-connections": 3}').returncode == 0
+    assert "amy" in ctl("-q", "list_user_limits").stdout
+    assert ctl("clear_user_limits", "amy", "all").returncode == 0
+    for name in ("amy", "bob"):
+        assert ctl("delete_user", name).returncode == 0
+    assert ctl("delete_user", "amy").returncode == 67
+    assert ctl("change_password", "amy", "x").returncode == 67
+
+
+def test_policies_parameters_and_limits(ctl: Run) -> None:
+    """SPEC §9.5: policies, operator policies, parameters, limits."""
+    assert ctl("set_policy", "short", "^q", '{"max-length": 5}', "--priority", "3", "--apply-to", "queues").returncode == 0
+    columns = "vhost\tname\tpattern\tapply-to\tdefinition\tpriority"
+    assert ctl("-q", "list_policies").stdout == f'{columns}\n/\tshort\t^q\tqueues\t[{{"max-length",5}}]\t3\n'
+    assert ctl("set_operator_policy", "tight", ".*", '{"max-length": 9}').returncode == 0
+    assert "tight" in ctl("-q", "list_operator_policies").stdout
+    assert ctl("set_policy", "bad", ".*", "{").returncode == 65
+    assert ctl("set_policy", "bad", ".*", '{"no-such": 1}').returncode == 65
+    assert ctl("clear_policy", "short").returncode == 0
+    assert ctl("clear_operator_policy", "tight").returncode == 0
+    assert ctl("set_global_parameter", "colour", '"grey"').returncode == 0
+    assert "colour\tgrey" in ctl("-q", "list_global_parameters").stdout
+    assert ctl("clear_global_parameter", "colour").returncode == 0
+    assert ctl("set_vhost_limits", '{"max-queues": 100}').returncode == 0
+    assert ctl("-q", "list_vhost_limits").stdout == 'vhost\tlimits\n/\t{"max-queues": 100}\n'
+    assert ctl("clear_vhost_limits").returncode == 0
+    assert ctl("-q", "list_parameters").returncode == 0
