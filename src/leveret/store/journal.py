@@ -16,7 +16,7 @@ from collections.abc import Callable
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.store.disk import Disk
-from leveret.store.layout import COMMIT, OFFSET_MASK, PLACE_SIZE, PLACES_AT, PURGE, REQUEUE, SETTLE
+from leveret.store.layout import COMMIT, OFFSET_MASK, PLACE_SIZE, PLACES_AT, PURGE, REQUEUE, SETTLE, SPILL_NUMBER
 from leveret.store.records import Place, copy_message, write_message, write_numbers, write_place
 from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, Segment, create_segment, seal
 
@@ -301,7 +301,7 @@ class Batch:
 
     def write(self) -> None:
         """Write it; runs in the committer's thread."""
-        seal(self.data, self.segment.salt, self.number, self._synced)
+        seal(self.data, self.segment.salt, self.number, self._synced, self.segment.number < SPILL_NUMBER)
         self.segment.file.write(self.data)
 
     def sync(self) -> None:

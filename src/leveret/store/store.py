@@ -26,7 +26,7 @@ from leveret.store.segment import Segment
 log = logging.getLogger("leveret.store")
 
 SPILL_PREFIX = "spill"
-SPILL_PIECE = 4 << 20
+SPILL_PIECE = 1 << 20
 
 # A fact: ids are never used again.
 LAST_QUEUE_ID = "last_queue_id"
