@@ -13,6 +13,7 @@ from leveret import __version__
 
 # Module, and a line for --help.
 NOUNS = {
+    "bench": ("leveret.cli.bench", "Load a broker, and show rates and latency."),
     "check": ("leveret.cli.check", "Ask whether a broker is well, for probes."),
     "definitions": ("leveret.cli.definitions", "Export, import and compare definitions."),
     "messages": ("leveret.cli.messages", "Look at, get, publish, move and follow messages."),
