@@ -41,9 +41,11 @@ class Management:
         """Listen; where that is. OSError if it cannot be."""
         app = web.Application(client_max_size=BODY_MAX)
         for route in ROUTES:
-            app.router.add_route(route.method, route.path, self._handler(route))
+            # Names may have anything in them, braces too.
+            path = route.path.replace("}", ":[^/]+}")
+            app.router.add_route(route.method, path, self._handler(route))
             if route.method == "GET":
-                app.router.add_route("HEAD", route.path, self._handler(route))
+                app.router.add_route("HEAD", path, self._handler(route))
         app.middlewares.append(self._faults)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
         await self._runner.setup()
