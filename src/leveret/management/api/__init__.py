@@ -1,6 +1,7 @@
 """One module for each resource: its routes and what they do. Here they are put together."""
 
 from leveret.management.api import (
+    definitions,
     limits,
     overview,
     parameters,
@@ -12,6 +13,7 @@ from leveret.management.api import (
 from leveret.management.routes import Route
 
 ROUTES: list[Route] = [
+    *definitions.ROUTES,
     *limits.ROUTES,
     *overview.ROUTES,
     *parameters.ROUTES,
