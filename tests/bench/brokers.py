@@ -80,8 +80,10 @@ def leveret(plain: bool = False, folder: Path | None = None) -> Iterator[Broker]
 
 
 @contextmanager
-def rabbitmq(plugins: Sequence[str] = (), folder: Path | None = None, ports: Sequence[int] = ()) -> Iterator[Broker]:
-    """Run Debian's RabbitMQ with its own settings, apart from where it listens and keeps its files.
+def rabbitmq(
+    plugins: Sequence[str] = (), folder: Path | None = None, ports: Sequence[int] = (), settings: str = ""
+) -> Iterator[Broker]:
+    """Run Debian's RabbitMQ with its own settings and these, apart from where it listens and keeps its files.
 
     To find its files again in `folder` it needs the same `ports` (three, from `free_ports`): its name has one in it.
     """
@@ -89,6 +91,7 @@ def rabbitmq(plugins: Sequence[str] = (), folder: Path | None = None, ports: Seq
     port, dist_port, epmd_port = ports or free_ports(3)
     with _scratch("rabbitmq") if folder is None else nullcontext(folder) as place:
         environment = _rabbitmq_environment(place, port, dist_port, epmd_port)
+        (place / "rabbitmq.conf").write_text(settings)
         (place / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
         # Without an epmd of ours Erlang would leave a daemon behind.
         with (

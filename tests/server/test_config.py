@@ -30,6 +30,7 @@ GIVEN: dict[str, tuple[str, object]] = {
     "expiration": ("epoch", "epoch"),
     "deliver": ("synced", "synced"),
     "management": ("false", False),
+    "load_definitions": ("/etc/definitions.json", "/etc/definitions.json"),
 }
 
 BAD: list[tuple[str, object]] = [
@@ -43,6 +44,7 @@ BAD: list[tuple[str, object]] = [
     ("host", 5),
     ("host", ["127.0.0.1"]),
     ("data_dir", 1),
+    ("load_definitions", 1),
     ("storage", "tape"),
     ("sync", "never"),
     ("deliver", "never"),

@@ -18,6 +18,7 @@ from leveret.cli.api import SOCKET_NAME
 from leveret.cli.main import fail
 from leveret.server.config import BadSetting, Config, file_of, load
 from leveret.server.definitions import BadDefinition
+from leveret.server.definitions_file import BadFile
 from leveret.server.node import Node
 from leveret.store.definitions import UnknownFormat
 from leveret.store.opening import InUse, Unusable
@@ -37,6 +38,8 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
         event_loop()(serve(settings))
     except (InUse, UnknownFormat, Unusable) as error:
         fail(str(error), 1)
+    except BadFile as error:
+        fail(str(error), 2)
     except BadDefinition as error:
         fail(f"bad setting {error.place} in {file_of(config, os.environ)}: {error.rule}", 2)
     except CannotListen as error:

@@ -40,6 +40,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     consumer_timeout: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 1_800_000
     unknown_exchange: Literal["refuse", "drop"] = "refuse"
     expiration: Literal["ttl", "epoch"] = "ttl"
+    load_definitions: str = ""
 
     def settings(self) -> Settings:
         """What the model and the protocol need of it."""

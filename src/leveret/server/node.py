@@ -5,13 +5,14 @@ import gc
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from leveret.broker.broker import Broker, add_guest
 from leveret.server.alarms import Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.definitions import apply
+from leveret.server.definitions_file import BadFile, import_definitions, read_file
 from leveret.server.inbox import Inbox
 from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
@@ -164,14 +165,27 @@ def alarms_of(config: Config, loop: asyncio.AbstractEventLoop, broker: Broker, h
 
 
 def configured_broker(config: Config, opened: Opened | None = None) -> Broker:
-    """A broker with what was stored and what the settings define; guest is made on first start if they name no users."""
+    """A broker with what was stored, and what the settings and the file they name define.
+
+    Guest is made on first start if they have no users.
+    """
     broker = Broker(config.settings()) if opened is None else opened.broker
+    found = read_file(config.load_definitions) if config.load_definitions else {}
     if opened is None or opened.fresh:
         broker.add_vhost("/")
-        if not config.users:
+        if not config.users and not found.get("users"):
             add_guest(broker)
+    if found:
+        load(broker, found, config.load_definitions)
     apply(broker, config)
     return broker
+
+
+def load(broker: Broker, found: dict[str, Any], file: str) -> None:
+    try:
+        import_definitions(broker, found)
+    except BadFile as error:
+        raise BadFile(f"cannot import {file}: {error}") from None
 
 
 def calm_garbage_collector() -> None:

@@ -3,6 +3,7 @@
 from leveret.management.api import (
     bindings,
     control,
+    definitions,
     exchanges,
     limits,
     messages,
@@ -19,6 +20,7 @@ from leveret.management.routes import Route
 ROUTES: list[Route] = [
     *bindings.ROUTES,
     *control.ROUTES,
+    *definitions.ROUTES,
     *exchanges.ROUTES,
     *limits.ROUTES,
     *messages.ROUTES,

@@ -4,16 +4,14 @@ import base64
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-from leveret.broker.access import SHA256, USER_LIMITS, User, check_limits, hash_password
+from leveret.broker.access import User, hash_password
+from leveret.errors import PreconditionFailed
 from leveret.management.answers import Answer, bad_request, created, done, not_found
-from leveret.management.api.vhosts import parse_tags
-from leveret.management.asking import Ask, parse_bool
+from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.login import COOKIE, known_user
 from leveret.management.routes import ADMINISTRATOR, MONITOR, NOBODY_ASKED, Result, Route
-
-# RabbitMQ: may log in only from the machine itself, whoever makes it.
-LOCAL_USER = "guest"
+from leveret.server.definitions_file import put_user as put
 
 
 def user_view(user: User) -> dict[str, Any]:
@@ -55,39 +53,11 @@ async def put_user(ask: Ask) -> Result:
     """Make a user, or give it another password and other tags."""
     name = ask.path["user"]
     existed = name in ask.broker.users
-    tags = user_tags(ask.body)
-    limits = ask.body.get("limits") or {}
-    check_limits(limits, USER_LIMITS, "user-limits")
-
-    def make() -> None:
-        set_user(ask, name, tags)
-        if limits:
-            ask.broker.set_user_limits(name, limits)
-
-    await ask.change(make)
+    try:
+        await ask.change(put, ask.broker, name, ask.body)
+    except PreconditionFailed as error:
+        raise bad_request(str(error)) from None
     return created(existed)
-
-
-def set_user(ask: Ask, name: str, tags: tuple[str, ...]) -> None:
-    """Make or change a user as the body says. RabbitMQ: without password and hash it can no longer log in with one."""
-    body = ask.body
-    if "password" in body and "password_hash" in body:
-        raise bad_request("both_password_and_password_hash_are_provided")
-    local = name == LOCAL_USER
-    if "password_hash" in body:
-        hashing = str(body.get("hashing_algorithm") or SHA256)
-        ask.broker.add_hashed_user(name, str(body["password_hash"]), hashing, tags, local)
-    else:
-        ask.broker.add_user(name, str(body.get("password") or ""), tags, local)
-
-
-def user_tags(body: dict[str, Any]) -> tuple[str, ...]:
-    """The tags in a body, a list or text; in old clients' ones whether the user is an administrator."""
-    if "tags" in body:
-        return parse_tags(body["tags"])
-    if "administrator" in body:
-        return ("administrator",) if parse_bool(body["administrator"], "administrator") else ()
-    raise bad_request("tags_not_present")
 
 
 async def delete_user(ask: Ask) -> Result:

@@ -3,11 +3,12 @@
 from typing import Any
 
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, bad_request, created, done
+from leveret.management.answers import Answer, created, done
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.lists import chosen, listed
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Result, Route
 from leveret.management.totals import message_counts, vhost_tally
+from leveret.server.definitions_file import tags_of
 
 
 def vhost_view(ask: Ask, vhost: VirtualHost) -> dict[str, Any]:
@@ -44,7 +45,7 @@ async def put_vhost(ask: Ask) -> Result:
     body = ask.body
     metadata = body.get("metadata", {})
     description = str(body.get("description", metadata.get("description", "")))
-    tags = parse_tags(body.get("tags", metadata.get("tags", [])))
+    tags = tags_of(body.get("tags", metadata.get("tags", [])))
     kind = body.get("default_queue_type", metadata.get("default_queue_type"))
     tracing = parse_bool(body["tracing"], "tracing") if "tracing" in body else None
     existed = name in ask.broker.vhosts
@@ -63,15 +64,6 @@ async def put_vhost(ask: Ask) -> Result:
 
     await ask.change(make)
     return created(existed)
-
-
-def parse_tags(tags: Any) -> tuple[str, ...]:
-    """Tags as a list, or as text with commas."""
-    if isinstance(tags, str):
-        tags = tags.split(",")
-    if not isinstance(tags, list):
-        raise bad_request("tags must be a list or comma-separated text")
-    return tuple(tag.strip() for tag in map(str, tags) if tag.strip())
 
 
 async def delete_vhost(ask: Ask) -> Result:

@@ -1,0 +1,463 @@
+"""RabbitMQ's definitions file: what is defined in one broker as JSON, to be defined in another.
+
+(1) Exported are vhosts, users, rights, policies, parameters, exchanges, queues and bindings; not what belongs to a
+    connection, and not what every vhost has.
+(2) An import is all or nothing: it is rehearsed on a copy of the broker, and then either everything wrong is told, each
+    with its place in the file, or everything is made.
+(3) RabbitMQ: a queue or exchange that is there already stays as it is; everything else is set as the file says.
+(4) RabbitMQ: keys that are not known are passed over, since later versions add some.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from leveret.broker.access import SHA256, USER_LIMITS, check_limits
+from leveret.broker.arguments import check_queue_arguments
+from leveret.broker.binding import Binding
+from leveret.broker.broker import Broker
+from leveret.broker.exchange import Exchange
+from leveret.broker.policy import Policy
+from leveret.broker.queue import Queue
+from leveret.broker.vhost import PREDECLARED, VirtualHost
+from leveret.errors import AMQPError, NotFound, PreconditionFailed
+from leveret.protocol.handshake import SERVER_PROPERTIES
+from leveret.wire.values import Table
+
+Facts = dict[str, Any]
+
+SYSTEM_EXCHANGES = {"", *(name for name, _, _ in PREDECLARED)}
+# RabbitMQ: may log in only from the machine itself, whoever makes it.
+LOCAL_USER = "guest"
+UNDEFINED = (None, "", "undefined", "null")
+FAULTS_TOLD = 20
+
+log = logging.getLogger("leveret.definitions")
+
+
+class BadFile(Exception):
+    """A file that cannot be imported; the text says why, for each thing that is wrong."""
+
+
+# Out
+
+
+def export(broker: Broker) -> Facts:
+    """Everything defined in a broker."""
+    version = str(SERVER_PROPERTIES["version"])
+    vhosts = [vhost for _, vhost in sorted(broker.vhosts.items())]
+    users = [user for _, user in sorted(broker.users.items())]
+    all_rights = [rights for user in users for _, rights in sorted(user.rights.items())]
+    found: Facts = {
+        "rabbit_version": version,
+        "rabbitmq_version": version,
+        "product_name": "RabbitMQ",
+        "product_version": version,
+        "users": [
+            {
+                "name": user.name,
+                "password_hash": user.password_hash,
+                "hashing_algorithm": user.hashing,
+                "tags": list(user.tags),
+                "limits": user.limits,
+            }
+            for user in users
+        ],
+        "vhosts": [vhost_facts(vhost) for vhost in vhosts],
+        "permissions": [
+            {
+                "user": rights.user_name,
+                "vhost": rights.vhost_name,
+                **{name: rights.pattern(name) for name in ("configure", "write", "read")},
+            }
+            for rights in all_rights
+            if rights.granted
+        ],
+        "topic_permissions": [
+            {"user": rights.user_name, "vhost": rights.vhost_name, "exchange": exchange, "write": write, "read": read}
+            for rights in all_rights
+            for exchange, (write, read) in sorted(rights.topics.items())
+        ],
+        "global_parameters": [{"name": name, "value": value} for name, value in sorted(broker.parameters.items())],
+    }
+    for vhost in vhosts:
+        for kind, items in _inside(vhost).items():
+            found.setdefault(kind, []).extend({"vhost": vhost.name, **item} for item in items)
+    return _sayable(found)
+
+
+def export_vhost(vhost: VirtualHost) -> Facts:
+    """What is defined in a vhost, to be imported into any."""
+    return _sayable({"rabbit_version": str(SERVER_PROPERTIES["version"]), **_inside(vhost)})
+
+
+def _inside(vhost: VirtualHost) -> dict[str, list[Facts]]:
+    exchanges = [exchange for name, exchange in sorted(vhost.exchanges.items()) if name not in SYSTEM_EXCHANGES]
+    queues = [queue for _, queue in sorted(vhost.queues.items()) if queue.owner is None]
+    sources = [exchange for _, exchange in sorted(vhost.exchanges.items())]
+    return {
+        "parameters": [
+            {"component": component, "name": name, "value": value}
+            for (component, name), value in sorted(vhost.all_parameters().items())
+        ],
+        "policies": [policy_facts(policy) for _, policy in sorted(vhost.policies.by_name.items())],
+        "queues": [_queue_facts(vhost, queue) for queue in queues],
+        "exchanges": [_exchange_facts(exchange) for exchange in exchanges],
+        "bindings": [
+            _binding_facts(binding)
+            for source in sources
+            for binding in source.bindings.values()
+            if not isinstance(binding.destination, Queue) or binding.destination.owner is None
+        ],
+    }
+
+
+def vhost_facts(vhost: VirtualHost) -> Facts:
+    facts: Facts = {"description": vhost.description, "tags": list(vhost.tags)}
+    if vhost.default_queue_type is not None:
+        facts["default_queue_type"] = vhost.default_queue_type
+    return {"name": vhost.name, **facts, "metadata": facts}
+
+
+def policy_facts(policy: Policy) -> Facts:
+    return {
+        "name": policy.name,
+        "pattern": policy.pattern.text,
+        "apply-to": policy.apply_to,
+        "definition": policy.definition,
+        "priority": policy.priority,
+    }
+
+
+def _queue_facts(vhost: VirtualHost, queue: Queue) -> Facts:
+    arguments = json_value(queue.arguments)
+    if vhost.default_queue_type is not None and "x-queue-type" not in arguments:
+        # Made before the vhost had such a default, or not durable.
+        arguments["x-queue-type"] = "classic"
+    return {"name": queue.name, "durable": queue.durable, "auto_delete": queue.auto_delete, "arguments": arguments}
+
+
+def _exchange_facts(exchange: Exchange) -> Facts:
+    return {
+        "name": exchange.name,
+        "type": exchange.kind,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": json_value(exchange.arguments),
+    }
+
+
+def _binding_facts(binding: Binding) -> Facts:
+    return {
+        "source": binding.source.name,
+        "destination": binding.destination.name,
+        "destination_type": "queue" if isinstance(binding.destination, Queue) else "exchange",
+        "routing_key": binding.routing_key,
+        "arguments": json_value(binding.arguments),
+    }
+
+
+def json_value(value: Any) -> Any:
+    """A value of a field table as JSON has it."""
+    if isinstance(value, dict):
+        return {name: json_value(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, bool | str) or value is None:
+        return value
+    # Numbers remember how wide they were on the wire.
+    return int(value) if isinstance(value, int) else float(value)
+
+
+def _sayable(found: Facts) -> Facts:
+    """Without what has octets in its names that are no text, which JSON cannot say."""
+    for kind, items in found.items():
+        if isinstance(items, list):
+            found[kind] = [item for item in items if _is_sayable(kind, item)]
+    return found
+
+
+def _is_sayable(kind: str, item: Facts) -> bool:
+    try:
+        msgspec.json.encode(item)
+    except UnicodeEncodeError:
+        log.warning("not exported, since a name in it is no text: %s %r", kind, item)
+        return False
+    return True
+
+
+# In
+
+
+def read_file(path: str) -> Facts:
+    """The definitions in a JSON file, or BadFile."""
+    try:
+        return parse(Path(path).read_bytes())
+    except OSError as error:
+        raise BadFile(f"cannot read {path}: {error.strerror}") from None
+    except BadFile as error:
+        raise BadFile(f"{path} is no definitions file: {error}") from None
+
+
+def parse(data: bytes) -> Facts:
+    """The definitions in a JSON text, or BadFile."""
+    try:
+        found = msgspec.json.decode(data) if data.strip() else {}
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise BadFile("failed_to_parse_json") from None
+    if not isinstance(found, dict):
+        raise BadFile("not an object")
+    return found
+
+
+def import_definitions(broker: Broker, found: Facts, vhost: str | None = None) -> None:
+    """Make what a file defines, in one vhost if it is named; or raise BadFile and make nothing."""
+    faults = [f"{place}: {fault}" for place, fault in _make_all(_rehearsal(broker), found, vhost)]
+    if faults:
+        more = f"; and {len(faults) - FAULTS_TOLD} more" if len(faults) > FAULTS_TOLD else ""
+        raise BadFile("; ".join(faults[:FAULTS_TOLD]) + more)
+    for place, fault in _make_all(broker, found, vhost):
+        # It went well on the copy.
+        raise AssertionError(f"{place}: {fault}")
+
+
+def _rehearsal(broker: Broker) -> Broker:
+    """A broker that keeps nothing, with as much of this one as decides what can be imported."""
+    copy = Broker(broker.settings)
+    for user in broker.users.values():
+        copy.add_hashed_user(user.name, user.password_hash, user.hashing)
+    for vhost in broker.vhosts.values():
+        twin = copy.add_vhost(vhost.name)
+        for exchange in vhost.exchanges.values():
+            if exchange.name not in SYSTEM_EXCHANGES:
+                twin.declare_exchange(exchange.name, exchange.kind, arguments=exchange.arguments)
+        for queue in vhost.queues.values():
+            twin.restore_queue(queue.name, queue.auto_delete, queue.arguments, queue.durable)
+        twin.set_default_queue_type(vhost.default_queue_type)
+        twin.set_limits(vhost.limits)
+    return copy
+
+
+def _make_all(broker: Broker, found: Facts, vhost: str | None) -> Iterator[tuple[str, str]]:
+    """Make everything, in the order in which one needs the other; yield what cannot be, and why."""
+    version = str(found.get("rabbit_version") or found.get("rabbitmq_version") or "")
+    for kind, make in MAKERS.items() if vhost is None else VHOST_MAKERS.items():
+        items = found.get(kind) or []
+        if isinstance(items, dict) and kind == "global_parameters":
+            items = [{"name": name, "value": value} for name, value in items.items()]
+        if not isinstance(items, list):
+            yield kind, "must be a list"
+            continue
+        for at, facts in enumerate(items):
+            try:
+                make(broker, Item(facts, vhost, version))
+            except AMQPError as error:
+                yield f"{kind}[{at}]{_title(facts)}", str(error)
+
+
+def _title(facts: Any) -> str:
+    if not isinstance(facts, dict):
+        return ""
+    name = facts.get("name") or facts.get("user") or facts.get("source")
+    vhost = facts.get("vhost")
+    return f" ({name}{f' in {vhost}' if vhost else ''})" if name else ""
+
+
+class Item:
+    """One entry of the file. What it lacks, or has of a wrong kind, is a fault."""
+
+    __slots__ = ("_facts", "_vhost", "version")
+
+    def __init__(self, facts: Any, vhost: str | None, version: str) -> None:
+        if not isinstance(facts, dict):
+            raise PreconditionFailed("must be an object")
+        self._facts = facts
+        self._vhost = vhost
+        self.version = version
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._facts.get(key, default)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._facts
+
+    def need(self, key: str) -> Any:
+        if key not in self._facts:
+            raise PreconditionFailed(f"{key} is missing")
+        return self._facts[key]
+
+    def text(self, key: str) -> str:
+        found = self.need(key)
+        if not isinstance(found, str):
+            raise PreconditionFailed(f"{key} must be text")
+        return found
+
+    def flag(self, key: str) -> bool:
+        found = self.get(key, False)
+        if found not in (True, False, "true", "false"):
+            raise PreconditionFailed(f"{key} must be true or false")
+        return found in (True, "true")
+
+    def table(self, key: str) -> Table:
+        # RabbitMQ: old versions wrote a table without entries as a list.
+        found = self.get(key) or {}
+        if not isinstance(found, dict):
+            raise PreconditionFailed(f"{key} must be an object")
+        return found
+
+    def vhost(self, broker: Broker) -> VirtualHost:
+        return broker.find_vhost(self.text("vhost") if self._vhost is None else self._vhost)
+
+
+def tags_of(tags: Any) -> tuple[str, ...]:
+    """Tags as a list, or as text with commas."""
+    if isinstance(tags, str):
+        tags = tags.split(",")
+    if not isinstance(tags, list):
+        raise PreconditionFailed("tags must be a list or comma-separated text")
+    return tuple(tag.strip() for tag in map(str, tags) if tag.strip())
+
+
+def put_user(broker: Broker, name: str, facts: Facts | Item, version: str = "") -> None:
+    """Make or change a user as RabbitMQ does. Without a password and a hash it can no longer log in with one."""
+    if "tags" in facts:
+        tags = tags_of(facts.get("tags"))
+    elif "administrator" in facts:
+        tags = ("administrator",) if facts.get("administrator") in (True, "true") else ()
+    else:
+        raise PreconditionFailed("tags_not_present")
+    if "password" in facts and "password_hash" in facts:
+        raise PreconditionFailed("both_password_and_password_hash_are_provided")
+    limits = facts.get("limits") or {}
+    check_limits(limits, USER_LIMITS, "user-limits")
+    local = name == LOCAL_USER
+    if "password_hash" in facts:
+        hashing = str(facts.get("hashing_algorithm") or _hashing_of(version))
+        broker.add_hashed_user(name, str(facts.get("password_hash")), hashing, tags, local)
+    else:
+        broker.add_user(name, str(facts.get("password") or ""), tags, local)
+    if limits:
+        broker.set_user_limits(name, {**broker.users[name].limits, **limits})
+
+
+def _hashing_of(version: str) -> str:
+    """RabbitMQ: until 3.6 there was one way to hash passwords, and files did not name it."""
+    old = version.startswith(("1.", "2.", "3.0", "3.1.", "3.2.", "3.3.", "3.4.", "3.5."))
+    return "rabbit_password_hashing_md5" if old else SHA256
+
+
+def _make_user(broker: Broker, item: Item) -> None:
+    put_user(broker, item.text("name"), item, item.version)
+
+
+def _make_vhost(broker: Broker, item: Item) -> None:
+    vhost = broker.add_vhost(item.text("name"))
+    facts = {**item.table("metadata")}
+    facts |= {key: item.get(key) for key in ("description", "tags", "default_queue_type") if key in item}
+    if "description" in facts or "tags" in facts:
+        vhost.describe(str(facts.get("description") or ""), tags_of(facts.get("tags") or []))
+    if facts.get("default_queue_type") not in UNDEFINED:
+        vhost.set_default_queue_type(str(facts["default_queue_type"]))
+    if item.get("limits"):
+        vhost.set_limits(item.get("limits"))
+
+
+def _make_permission(broker: Broker, item: Item) -> None:
+    patterns = [item.text(key) for key in ("configure", "write", "read")]
+    broker.set_permissions(item.text("user"), item.vhost(broker).name, *patterns)
+
+
+def _make_topic_permission(broker: Broker, item: Item) -> None:
+    facts = [item.text(key) for key in ("exchange", "write", "read")]
+    broker.set_topic_permissions(item.text("user"), item.vhost(broker).name, *facts)
+
+
+def _make_global_parameter(broker: Broker, item: Item) -> None:
+    broker.set_parameter(item.text("name"), item.need("value"))
+
+
+def _make_parameter(broker: Broker, item: Item) -> None:
+    item.vhost(broker).set_parameter(item.text("component"), item.text("name"), item.need("value"))
+
+
+def _make_policy(broker: Broker, item: Item) -> None:
+    item.vhost(broker).set_policy(
+        item.text("name"),
+        item.text("pattern"),
+        item.need("definition"),
+        priority=item.get("priority", 0),
+        apply_to=item.get("apply-to", "all"),
+    )
+
+
+def _make_exchange(broker: Broker, item: Item) -> None:
+    vhost = item.vhost(broker)
+    if item.text("name") in vhost.exchanges:
+        return
+    vhost.declare_exchange(
+        item.text("name"),
+        item.text("type"),
+        durable=item.flag("durable"),
+        auto_delete=item.flag("auto_delete"),
+        internal=item.flag("internal"),
+        arguments=item.table("arguments"),
+    )
+
+
+def _make_queue(broker: Broker, item: Item) -> None:
+    vhost = item.vhost(broker)
+    name = item.text("name")
+    durable, auto_delete = item.flag("durable"), item.flag("auto_delete")
+    if not name:
+        raise PreconditionFailed("name must not be empty")
+    if name in vhost.queues:
+        return
+    arguments = item.table("arguments")
+    kind = item.get("type")
+    if kind is not None and "x-queue-type" not in arguments and (kind != "classic" or vhost.default_queue_type):
+        arguments = {**arguments, "x-queue-type": kind}
+    if not name.startswith("amq."):
+        vhost.declare_queue(name, durable=durable, auto_delete=auto_delete, arguments=arguments)
+        return
+    check_queue_arguments(arguments, vhost.queue_title(name))
+    vhost.restore_queue(name, auto_delete, arguments, durable)
+
+
+def _make_binding(broker: Broker, item: Item) -> None:
+    vhost = item.vhost(broker)
+    source, name = item.text("source"), item.text("destination")
+    if not source:
+        # Every queue has this one.
+        return
+    kind = item.get("destination_type", "queue")
+    if kind not in ("queue", "exchange"):
+        raise PreconditionFailed("destination_type must be queue or exchange")
+    destination = vhost.exchange(name) if kind == "exchange" else vhost.queues.get(name)
+    if destination is None:
+        raise NotFound(f"no {vhost.queue_title(name)}")
+    vhost.bind(source, destination, item.text("routing_key"), item.table("arguments"))
+
+
+Maker = Callable[[Broker, Item], None]
+# What is inside of a vhost, and everything; in the order in which one needs the other.
+VHOST_MAKERS: dict[str, Maker] = {
+    "parameters": _make_parameter,
+    "policies": _make_policy,
+    "exchanges": _make_exchange,
+    "queues": _make_queue,
+    "bindings": _make_binding,
+}
+MAKERS: dict[str, Maker] = {
+    "vhosts": _make_vhost,
+    "users": _make_user,
+    "permissions": _make_permission,
+    "topic_permissions": _make_topic_permission,
+    "global_parameters": _make_global_parameter,
+    **VHOST_MAKERS,
+}
