@@ -132,6 +132,11 @@ class Alarms:
         self._given_bytes = 0
         self._most = 0
 
+    @property
+    def watched(self) -> list[Alarm]:
+        """Memory, and the disk if there is something on it."""
+        return list(self._alarms)
+
     def start(self) -> None:
         """Begin to look."""
         self._on_timer()

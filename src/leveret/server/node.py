@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from leveret.broker.broker import Broker, add_guest
-from leveret.server.alarms import Alarms, behind_bytes, disk_alarm, memory_alarm
+from leveret.server.alarms import Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.definitions import apply
@@ -32,6 +32,7 @@ class Node:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self.started_at = now_ms()
         self._opened = None if config.storage == "memory" else open_store(config)
         try:
             self.broker = configured_broker(config, self._opened)
@@ -83,6 +84,15 @@ class Node:
         """Protocol, host and port of what listens."""
         names = [cast("tuple[str, int]", s.getsockname()[:2]) for server in self._servers for s in server.sockets]
         return ({"amqp": names[0]} if names else {}) | self.other_listeners
+
+    @property
+    def config(self) -> Config:
+        return self._config
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """What is watched for running low."""
+        return [] if self._alarms is None else self._alarms.watched
 
     async def change(self, function: Callable[[], T]) -> T:
         """Call what changes the model, from outside of any connection; return when that is on disk."""
