@@ -10,10 +10,11 @@ from aiohttp import web
 
 from leveret.errors import AMQPError
 from leveret.management.answers import Answer, Refused, from_fault
-from leveret.management.api import ROUTES
+from leveret.management.api import METRICS, ROUTES
 from leveret.management.asking import Ask
 from leveret.management.login import REALM, check_level, login
 from leveret.management.routes import NOBODY_ASKED, Route
+from leveret.management.statistics import Statistics
 
 if TYPE_CHECKING:
     from leveret.server.node import Node
@@ -35,31 +36,41 @@ class Management:
 
     def __init__(self, node: "Node") -> None:
         self._node = node
-        self._runner: web.AppRunner | None = None
+        self._statistics = Statistics(node)
+        self._runners: list[web.AppRunner] = []
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; where that is. OSError if it cannot be."""
+        self._statistics.start()
+        return await self._listen(host, port, ROUTES)
+
+    async def start_metrics(self, host: str, port: int) -> tuple[str, int]:
+        """Listen for those who only want metrics."""
+        return await self._listen(host, port, METRICS)
+
+    async def _listen(self, host: str, port: int, routes: list[Route]) -> tuple[str, int]:
         app = web.Application(client_max_size=BODY_MAX)
-        for route in ROUTES:
+        for route in routes:
             app.router.add_route(route.method, route.path, self._handler(route))
             if route.method == "GET":
                 app.router.add_route("HEAD", route.path, self._handler(route))
         app.middlewares.append(self._faults)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, reuse_address=True)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
+        self._runners.append(runner)
+        await runner.setup()
+        site = web.TCPSite(runner, host, port, reuse_address=True)
         try:
             await site.start()
         except BaseException:
             await self.stop()
             raise
-        found_host, found_port = self._runner.addresses[0][:2]
+        found_host, found_port = runner.addresses[0][:2]
         return found_host, found_port
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        self._statistics.close()
+        while self._runners:
+            await self._runners.pop().cleanup()
 
     def _handler(self, route: Route) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -71,6 +82,7 @@ class Management:
         broker = self._node.broker
         path = {name: exchange_name(name, value) for name, value in request.match_info.items()}
         ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
+        ask.statistics = self._statistics
         ask.headers = request.headers
         if route.level != NOBODY_ASKED:
             ask.user = login(broker, request)

@@ -1,6 +1,22 @@
 """One module for each resource: its routes and what they do. Here they are put together."""
 
-from leveret.management.api import overview, vhosts
+from leveret.management.api import (
+    channels,
+    connections,
+    consumers,
+    overview,
+    vhosts,
+)
 from leveret.management.routes import Route
 
-ROUTES: list[Route] = [*overview.ROUTES, *vhosts.ROUTES]
+# Asked without a login, and on a port of their own too.
+METRICS: list[Route] = []
+
+ROUTES: list[Route] = [
+    *channels.ROUTES,
+    *connections.ROUTES,
+    *consumers.ROUTES,
+    *overview.ROUTES,
+    *vhosts.ROUTES,
+    *METRICS,
+]
