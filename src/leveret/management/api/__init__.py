@@ -4,6 +4,7 @@ from leveret.management.api import (
     channels,
     connections,
     consumers,
+    nodes,
     overview,
     vhosts,
 )
@@ -16,6 +17,7 @@ ROUTES: list[Route] = [
     *channels.ROUTES,
     *connections.ROUTES,
     *consumers.ROUTES,
+    *nodes.ROUTES,
     *overview.ROUTES,
     *vhosts.ROUTES,
     *METRICS,
