@@ -172,7 +172,7 @@ def asked_span(query: Mapping[str, str], group: str) -> tuple[int, int] | None:
 
 def samples_of(name: str, value: int, history: History | None, age_ms: int, step_ms: int) -> list[dict[str, int]]:
     """The value at each step, newest first."""
-    end = now_ms() // SAMPLE_MS * SAMPLE_MS
+    end = -(-now_ms() // SAMPLE_MS) * SAMPLE_MS
     moments = range(end, end - age_ms - 1, -step_ms)
     columns = [] if history is None else history.columns(name)
     times, values = ([], []) if history is None or not columns else history.ring_for(age_ms).series(columns)
