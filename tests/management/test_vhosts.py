@@ -52,7 +52,7 @@ def test_overview_has_what_tools_read(http: Http) -> None:
     assert (found["rabbitmq_version"], found["product_name"]) == ("3.13.7", "RabbitMQ")
     assert set(found["object_totals"]) == {"channels", "connections", "consumers", "exchanges", "queues"}
     assert set(found["queue_totals"]) >= {"messages", "messages_ready", "messages_unacknowledged"}
-    assert found["message_stats"]["publish_details"] == {"rate": 0.0}
+    assert found["message_stats"]["publish_details"]["rate"] >= 0.0
     assert {"amqp", "http"} <= {listener["protocol"] for listener in found["listeners"]}
     assert http.get("/api/overview?columns=queue_totals.messages") == {"queue_totals": {"messages": 0}}
     assert http.get("/api/whoami") == {"name": "guest", "tags": ["administrator"]}

@@ -11,6 +11,7 @@ from leveret.broker.access import (
     hash_password,
     reached,
 )
+from leveret.broker.churn import Churn
 from leveret.broker.patterns import BadPattern
 from leveret.broker.queue import Queue
 from leveret.broker.rights import PERMISSIONS, Rights
@@ -35,6 +36,7 @@ class Broker:
 
     __slots__ = (
         "alarm",
+        "churn",
         "epoch",
         "flow",
         "parameters",
@@ -55,6 +57,7 @@ class Broker:
         self.epoch = 1
         # Of vhosts that are gone.
         self.tally = Tally()
+        self.churn = Churn()
         self.alarm = ""
         self.flow = False
         self.throttled = False
@@ -97,13 +100,14 @@ class Broker:
         """Delete a vhost with everything in it, and end the connections to it."""
         vhost = self.find_vhost(name)
         del self.vhosts[name]
-        self.tally.add(vhost.tally)
         for user in self.users.values():
             rights = user.rights.pop(name, None)
             if rights is not None:
                 rights.revoke()
         self.changed()
         vhost.close()
+        # After its channels have added theirs.
+        self.tally.add(vhost.tally)
         self.storage.remove_vhost(name)
 
     def find_vhost(self, name: str) -> VirtualHost:

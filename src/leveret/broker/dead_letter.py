@@ -60,6 +60,8 @@ class Burial(Task):
         exchange = self._vhost.exchanges.get(traits.dead_letter_exchange or "")
         if traits.dead_letter_exchange is None or exchange is None:
             return
+        counts = self._vhost.churn.dead_lettered
+        counts[reason] = counts.get(reason, 0) + 1
         dead, keys = dead_letter(message, reason, self._queue.name, exchange.name, traits.dead_letter_routing_key, now)
         properties = properties_of(dead.content, dead.header_size)
         router = self._vhost.router

@@ -15,3 +15,5 @@ cdef class Tally:
     cdef public long long ack
     cdef public long long publish_in
     cdef public long long publish_out
+
+    cpdef add(self, Tally other)

@@ -46,8 +46,20 @@ class Tally:
         return self.deliver + self.deliver_no_ack + self.get + self.get_no_ack
 
     def add(self, other: "Tally") -> None:
-        for name in NAMES:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        # One by one: compiled, that is an addition each.
+        self.publish += other.publish
+        self.confirm += other.confirm
+        self.return_unroutable += other.return_unroutable
+        self.drop_unroutable += other.drop_unroutable
+        self.deliver += other.deliver
+        self.deliver_no_ack += other.deliver_no_ack
+        self.redeliver += other.redeliver
+        self.get += other.get
+        self.get_no_ack += other.get_no_ack
+        self.get_empty += other.get_empty
+        self.ack += other.ack
+        self.publish_in += other.publish_in
+        self.publish_out += other.publish_out
 
     def counts(self) -> dict[str, int]:
         """Those that are not 0, with `deliver_get` for all that was handed out."""

@@ -136,6 +136,7 @@ class VirtualHost:
         self.work = broker.work
         # Of channels that are closed.
         self.tally = Tally()
+        self.churn = broker.churn
         self._broker = broker
         self._predeclare()
 
@@ -272,6 +273,7 @@ class VirtualHost:
         rights: Rights | None = None,
     ) -> Queue:
         """Make a queue, or check that the one there is the same; `owner` is set for an exclusive one."""
+        self.churn.queues_declared += 1
         name = stripped(name)
         arguments = self._with_default_type(arguments or {}, durable, auto_delete, owner)
         if name:
@@ -335,6 +337,7 @@ class VirtualHost:
             queue.apply(traits_of(arguments, {}, {}), self._broker.work.now)
         self.follow(queue)
         self.queues[name] = queue
+        self.churn.queues_created += 1
         self._broker.changed()
         if durable:
             facts = {"auto_delete": auto_delete, "arguments": arguments}

@@ -19,7 +19,17 @@ KINDS = {
     503: "service_unavailable",
 }
 
-_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value of ours: the integers and floats of AMQP's other sizes are numbers too."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 class Answer:

@@ -12,6 +12,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import bad_request, not_found
 
 if TYPE_CHECKING:
+    from leveret.management.statistics import Statistics
     from leveret.server.node import Node
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ _decode = msgspec.json.Decoder().decode
 class Ask:
     """A request of a user who may make it. `path` has the parts of the path that have names, `query` what follows it."""
 
-    __slots__ = ("_body", "body_octets", "broker", "headers", "node", "path", "peer", "query", "user")
+    __slots__ = ("_body", "body_octets", "broker", "headers", "node", "path", "peer", "query", "statistics", "user")
 
     def __init__(self, node: "Node", user: User, path: Mapping[str, str], query: Mapping[str, str]) -> None:
         self.node = node
@@ -31,6 +32,8 @@ class Ask:
         self.user = user
         self.path = path
         self.query = query
+        # Set by the server before any route sees it.
+        self.statistics: Statistics
         self.headers: Mapping[str, str] = {}
         # The address from which it comes.
         self.peer = ""

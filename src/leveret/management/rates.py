@@ -77,12 +77,14 @@ class Ring:
 
 
 class History:
-    """Samples of one object under the names that its kind has."""
+    """Samples of one object under the names that its kind has; `changed_at` is when the last was not as the one before."""
 
-    __slots__ = ("names", "rings")
+    __slots__ = ("_last", "changed_at", "names", "rings")
 
     def __init__(self, names: tuple[str, ...], policies: Sequence[tuple[int, int]]) -> None:
         self.names = names
+        self.changed_at = 0
+        self._last = array("q")
         self.rings = [Ring(age, interval, len(names)) for age, interval in policies]
 
     def begin(self, at: int, values: Sequence[int]) -> None:
@@ -95,6 +97,9 @@ class History:
     def sample(self, at: int, values: Sequence[int]) -> None:
         """Keep the values of this moment, in each ring if its time has come."""
         row = array("q", values)
+        if row != self._last:
+            self._last = row
+            self.changed_at = at
         for ring in self.rings:
             if at - ring.last_at() >= ring.interval_ms - SAMPLE_MS // 2:
                 ring.add(at, row)
@@ -167,7 +172,7 @@ def asked_span(query: Mapping[str, str], group: str) -> tuple[int, int] | None:
 
 def samples_of(name: str, value: int, history: History | None, age_ms: int, step_ms: int) -> list[dict[str, int]]:
     """The value at each step, newest first."""
-    end = now_ms() // SAMPLE_MS * SAMPLE_MS
+    end = -(-now_ms() // SAMPLE_MS) * SAMPLE_MS
     moments = range(end, end - age_ms - 1, -step_ms)
     columns = [] if history is None else history.columns(name)
     times, values = ([], []) if history is None or not columns else history.ring_for(age_ms).series(columns)

@@ -14,10 +14,11 @@ from aiohttp import web
 from leveret.broker.access import User
 from leveret.errors import AMQPError
 from leveret.management.answers import Answer, Refused, from_fault
-from leveret.management.api import ROUTES
+from leveret.management.api import METRICS, ROUTES
 from leveret.management.asking import Ask
 from leveret.management.login import REALM, LocalUser, check_level, login
 from leveret.management.routes import NOBODY_ASKED, Route
+from leveret.management.statistics import Statistics
 
 if TYPE_CHECKING:
     from leveret.server.node import Node
@@ -41,12 +42,21 @@ class Management:
 
     def __init__(self, node: "Node") -> None:
         self._node = node
+        self._statistics = Statistics(node)
         self._runners: list[web.AppRunner] = []
         self._socket: Path | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; where that is. OSError if it cannot be."""
-        runner = await self._runner(None)
+        self._statistics.start()
+        return await self._listen(host, port, ROUTES)
+
+    async def start_metrics(self, host: str, port: int) -> tuple[str, int]:
+        """Listen for those who only want metrics."""
+        return await self._listen(host, port, METRICS)
+
+    async def _listen(self, host: str, port: int, routes: list[Route]) -> tuple[str, int]:
+        runner = await self._runner(routes, None)
         site = web.TCPSite(runner, host, port, reuse_address=True)
         try:
             await site.start()
@@ -60,7 +70,7 @@ class Management:
         """Listen on a UNIX socket too, where no password is asked for: only its owner may open it."""
         path.unlink(missing_ok=True)
         self._socket = path
-        runner = await self._runner(LocalUser())
+        runner = await self._runner(ROUTES, LocalUser())
         mask = os.umask(0o177)
         try:
             await web.UnixSite(runner, str(path)).start()
@@ -70,9 +80,9 @@ class Management:
         finally:
             os.umask(mask)
 
-    async def _runner(self, local: User | None) -> web.AppRunner:
+    async def _runner(self, routes: list[Route], local: User | None) -> web.AppRunner:
         app = web.Application(client_max_size=BODY_MAX)
-        for route in ROUTES:
+        for route in routes:
             path = pattern_of(route.path)
             app.router.add_route(route.method, path, self._handler(route, local))
             if route.method == "GET":
@@ -84,9 +94,9 @@ class Management:
         return runner
 
     async def stop(self) -> None:
-        for runner in self._runners:
-            await runner.cleanup()
-        self._runners = []
+        self._statistics.close()
+        while self._runners:
+            await self._runners.pop().cleanup()
         if self._socket is not None:
             self._socket.unlink(missing_ok=True)
 
@@ -100,6 +110,7 @@ class Management:
         broker = self._node.broker
         path = {name: exchange_name(name, value) for name, value in request.match_info.items()}
         ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
+        ask.statistics = self._statistics
         ask.headers = request.headers
         ask.peer = request.remote or ""
         if route.level != NOBODY_ASKED:

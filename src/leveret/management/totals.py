@@ -27,10 +27,16 @@ def vhost_tally(vhost: VirtualHost) -> Tally:
     return total
 
 
+def vhosts_tally(vhosts: Iterable[VirtualHost]) -> Tally:
+    """What all channels of these vhosts have done, ever."""
+    total = Tally()
+    for vhost in vhosts:
+        total.add(vhost_tally(vhost))
+    return total
+
+
 def broker_tally(broker: Broker) -> Tally:
     """What all channels have done, ever."""
-    total = Tally()
+    total = vhosts_tally(broker.vhosts.values())
     total.add(broker.tally)
-    for vhost in broker.vhosts.values():
-        total.add(vhost_tally(vhost))
     return total

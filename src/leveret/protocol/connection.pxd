@@ -22,6 +22,7 @@ cdef class Connection:
     cdef public long long heartbeat_ms
     cdef public long channel_max
     cdef public dict client_properties
+    cdef public str mechanism
     cdef object _handshake
     cdef bytes _header
     cdef object _late_close

@@ -77,6 +77,7 @@ class Connection:
         "connected_at",
         "ended",
         "heartbeat_ms",
+        "mechanism",
         "name",
         "output",
         "reader",
@@ -99,6 +100,7 @@ class Connection:
         self.heartbeat_ms = 0
         self.channel_max = 0
         self.client_properties: dict[str, Any] = {}
+        self.mechanism = ""
         self._handshake: Handshake | None = Handshake(broker, peer_host)
         self._header = b""
         self._late_close: ConnectionClose | None = None
@@ -365,6 +367,7 @@ class Connection:
             )
         channel = Channel(number, self.session)
         channels[number] = channel
+        self.broker.churn.channels_opened += 1
         return channel
 
     def _on_protocol_header(self, data: bytes) -> bytes:
@@ -425,6 +428,7 @@ class Connection:
         session.enter(handshake.user, handshake.vhost, self._shut)
         session.capabilities = handshake.capabilities
         self.client_properties = handshake.client_properties
+        self.mechanism = handshake.mechanism
         self.channel_max = handshake.channel_max
         self.heartbeat_ms = handshake.heartbeat_s * 1000
         self.state = RUNNING

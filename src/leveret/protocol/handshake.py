@@ -127,9 +127,11 @@ class Handshake:
         try:
             self.user = self._login(m.mechanism, *credentials(m.mechanism, m.response))
         except Refused as refused:
+            self._broker.churn.logins_failed += 1
             raise AccessRefused(
                 f"Login was refused using authentication mechanism {m.mechanism}. For details see the broker logfile."
             ) from refused
+        self._broker.churn.logins_succeeded += 1
         self.state = "tuning"
         settings = self._broker.settings
         return ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)

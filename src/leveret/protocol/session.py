@@ -79,6 +79,7 @@ class Session:
         self.vhost = vhost
         self.rights = user.rights_in(vhost.name)
         self.on_shut = on_shut
+        self.broker.churn.connections_opened += 1
         user.present[self] = None
         vhost.present[self] = None
 

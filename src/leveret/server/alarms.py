@@ -137,9 +137,10 @@ class Alarms:
         self._given_bytes = 0
         self._most = 0
 
-    def alarm(self, reason: str) -> Alarm | None:
-        """The alarm for this, if it is watched."""
-        return next((alarm for alarm in self._alarms if alarm.reason == reason), None)
+    @property
+    def watched(self) -> list[Alarm]:
+        """Memory, and the disk if there is something on it."""
+        return list(self._alarms)
 
     def start(self) -> None:
         """Begin to look."""

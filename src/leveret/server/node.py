@@ -33,6 +33,7 @@ class Node:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self.started_at = now_ms()
         self._opened = None if config.storage == "memory" else open_store(config)
         try:
             self.broker = configured_broker(config, self._opened)
@@ -87,16 +88,22 @@ class Node:
         names = [cast("tuple[str, int]", s.getsockname()[:2]) for server in self._servers for s in server.sockets]
         return ({"amqp": names[0]} if names else {}) | self.other_listeners
 
-    def alarm(self, reason: str) -> Alarm | None:
-        """What is watched under this name, "low on memory" or "low on disk"."""
-        return None if self._alarms is None else self._alarms.alarm(reason)
+    @property
+    def config(self) -> Config:
+        return self._config
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """What is watched for running low."""
+        return [] if self._alarms is None else self._alarms.watched
 
     def set_limit(self, name: str, value: float) -> None:
         """Set memory_watermark or disk_free_limit until the next start."""
-        alarm = self.alarm("low on memory" if name == "memory_watermark" else "low on disk")
-        if alarm is not None:
-            alarm.limit = memory_limit(value) if name == "memory_watermark" else int(value)
-            alarm.look()
+        reason = "low on memory" if name == "memory_watermark" else "low on disk"
+        for alarm in self.alarms:
+            if alarm.reason == reason:
+                alarm.limit = memory_limit(value) if name == "memory_watermark" else int(value)
+                alarm.look()
 
     async def change(self, function: Callable[[], T]) -> T:
         """Call what changes the model, from outside of any connection; return when that is on disk."""

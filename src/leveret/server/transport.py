@@ -46,6 +46,12 @@ class Transport(asyncio.BufferedProtocol):
         "_timer",
         "_unsent",
         "connection",
+        "local",
+        "peer",
+        "received_bytes",
+        "received_count",
+        "sent_bytes",
+        "sent_count",
     )
 
     _socket: asyncio.Transport
@@ -70,6 +76,13 @@ class Transport(asyncio.BufferedProtocol):
         self._tick_at = NEVER
         self._timer: asyncio.TimerHandle | None = None
         self.connection: Connection | None = None
+        # Host and port of both ends, and what went over it: bytes, reads and writes.
+        self.peer: tuple[str, int] = ("", 0)
+        self.local: tuple[str, int] = ("", 0)
+        self.received_bytes = 0
+        self.received_count = 0
+        self.sent_bytes = 0
+        self.sent_count = 0
 
     # asyncio's callbacks
 
@@ -77,9 +90,10 @@ class Transport(asyncio.BufferedProtocol):
         self._socket = cast(asyncio.Transport, transport)
         self._socket.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
         peer = transport.get_extra_info("peername")
-        name = f"{address(peer)} -> {address(transport.get_extra_info('sockname'))}"
-        peer_host = str(peer[0]) if isinstance(peer, tuple) else ""
-        self.connection = Connection(self._broker, name, peer_host, self._wake, now_ms())
+        local = transport.get_extra_info("sockname")
+        name = f"{address(peer)} -> {address(local)}"
+        self.peer, self.local = host_and_port(peer), host_and_port(local)
+        self.connection = Connection(self._broker, name, self.peer[0], self._wake, now_ms())
         self._peers.add(self)
         self._set_timer(self.connection)
         log.debug("%s: accepted", name)
@@ -91,6 +105,8 @@ class Transport(asyncio.BufferedProtocol):
         connection = self.connection
         if connection is None:
             return
+        self.received_bytes += nbytes
+        self.received_count += 1
         unsynced = self._broker.storage.unsynced_size()
         try:
             connection.receive_from(self._inbox.buffer, len(connection.reader.rest) + nbytes, now_ms())
@@ -174,8 +190,12 @@ class Transport(asyncio.BufferedProtocol):
         if connection.session.confirming:
             self._outbox.when_synced(self)
         if len(pieces) == 1:
+            self.sent_bytes += len(pieces[0])
+            self.sent_count += 1
             self._socket.write(pieces[0])
         elif pieces:
+            self.sent_bytes += sum(map(len, pieces))
+            self.sent_count += 1
             self._socket.writelines(pieces)
         if connection.ended:
             self._end()
@@ -224,6 +244,10 @@ class Transport(asyncio.BufferedProtocol):
             self.connection.shut(reason, now_ms())
             self._hear(self.connection)
             self._after(self.connection)
+
+    def unsent_bytes(self) -> int:
+        """What waits for the client to read."""
+        return self._socket.get_write_buffer_size()
 
     def lose_confirms(self) -> None:
         """Storage has failed: refuse what waits for it."""
@@ -345,3 +369,8 @@ class Transport(asyncio.BufferedProtocol):
 def address(name: Any) -> str:
     """A socket's name as RabbitMQ writes it."""
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+
+
+def host_and_port(name: Any) -> tuple[str, int]:
+    """Both parts of a socket's name; nothing for one that has none."""
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else ("", 0)

@@ -2,11 +2,15 @@
 
 from leveret.management.api import (
     bindings,
+    channels,
+    connections,
+    consumers,
     control,
     definitions,
     exchanges,
     limits,
     messages,
+    nodes,
     overview,
     parameters,
     permissions,
@@ -17,13 +21,20 @@ from leveret.management.api import (
 )
 from leveret.management.routes import Route
 
+# Asked without a login, and on a port of their own too.
+METRICS: list[Route] = []
+
 ROUTES: list[Route] = [
     *bindings.ROUTES,
+    *channels.ROUTES,
+    *connections.ROUTES,
+    *consumers.ROUTES,
     *control.ROUTES,
     *definitions.ROUTES,
     *exchanges.ROUTES,
     *limits.ROUTES,
     *messages.ROUTES,
+    *nodes.ROUTES,
     *overview.ROUTES,
     *parameters.ROUTES,
     *permissions.ROUTES,
@@ -31,4 +42,5 @@ ROUTES: list[Route] = [
     *queues.ROUTES,
     *users.ROUTES,
     *vhosts.ROUTES,
+    *METRICS,
 ]

@@ -37,7 +37,7 @@ def exchange_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str,
         "user_who_performed_action": "rmq-internal",
     }
     if counts:
-        view["message_stats"] = with_rates(counts, exchange)
+        view["message_stats"] = with_rates(counts, ask.statistics.of(exchange), ask.query)
     return view
 
 

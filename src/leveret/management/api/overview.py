@@ -5,69 +5,92 @@ from typing import Any
 
 from leveret import __version__
 from leveret.broker.tally import NAMES
-from leveret.broker.vhost import EXCHANGE_TYPES
 from leveret.management.answers import Answer
+from leveret.management.api.nodes import contexts, exchange_types
 from leveret.management.asking import Ask
+from leveret.management.figures import churn_counts
 from leveret.management.lists import chosen
+from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, Result, Route
-from leveret.management.totals import broker_tally, message_counts
+from leveret.management.totals import broker_tally, message_counts, vhosts_tally
 from leveret.protocol.handshake import SERVER_PROPERTIES
 
 CLUSTER_NAME = "cluster_name"
+# What RabbitMQ calls the protocol of a listener.
+PROTOCOLS = {"prometheus": "http/prometheus"}
 
 
 def get_overview(ask: Ask) -> Result:
     """Everything in one object."""
-    broker = ask.broker
-    node_name = broker.settings.node_name
+    node_name = ask.broker.settings.node_name
     version = str(SERVER_PROPERTIES["version"])
-    queues = [queue for vhost in ask.vhosts(visible=True) for queue in vhost.queues.values()]
-    transports = ask.node.transports
-    sessions = [one.connection.session for one in transports if one.connection is not None]
-    counts: dict[str, Any] = dict.fromkeys(NAMES, 0) | {"disk_reads": 0, "disk_writes": 0, "deliver_get": 0}
-    counts |= broker_tally(broker).counts()
-    counts = {name: value for name, value in counts.items() if name not in ("publish_in", "publish_out")}
-    return chosen(
-        ask.query,
-        {
-            "management_version": version,
-            "rates_mode": "basic",
-            "product_version": version,
-            "product_name": "RabbitMQ",
-            "rabbitmq_version": version,
-            "leveret_version": __version__,
-            "erlang_version": "0",
-            "erlang_full_version": f"Python {platform.python_version()}",
-            "cluster_name": cluster_name(ask),
-            "node": node_name,
-            "exchange_types": exchange_types(),
-            "message_stats": {**counts, **{f"{name}_details": {"rate": 0.0} for name in counts}},
-            "queue_totals": message_counts(queues),
-            "object_totals": {
-                "channels": sum(len(session.channels) for session in sessions),
-                "connections": len(sessions),
-                "consumers": sum(queue.consumer_count for queue in queues),
-                "exchanges": sum(len(vhost.exchanges) for vhost in ask.vhosts(visible=True)),
-                "queues": len(queues),
-            },
-            "statistics_db_event_queue": 0,
-            "listeners": [
-                {
-                    "node": node_name,
-                    "protocol": protocol,
-                    "ip_address": host,
-                    "port": port,
-                    "socket_opts": {},
-                }
-                for protocol, (host, port) in ask.node.listeners.items()
-            ],
-            "contexts": [],
+    view = {
+        "management_version": version,
+        "rates_mode": "basic",
+        "sample_retention_policies": {
+            "global": [600, 3600, 28800, 86400],
+            "basic": [600, 3600],
+            "detailed": [600],
         },
-    )
+        "product_version": version,
+        "product_name": "RabbitMQ",
+        "rabbitmq_version": version,
+        "leveret_version": __version__,
+        "erlang_version": "0",
+        "erlang_full_version": f"Python {platform.python_version()}",
+        "release_series_support_status": "supported",
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "is_op_policy_updating_enabled": True,
+        "cluster_name": cluster_name(ask),
+        "exchange_types": exchange_types(),
+        **totals(ask),
+        "statistics_db_event_queue": 0,
+        "node": node_name,
+    }
+    if ask.has_tag("monitoring"):
+        # Not for everybody, as in RabbitMQ.
+        view["listeners"] = listeners(ask)
+        view["contexts"] = [{"node": node_name, "ssl_opts": [], **context} for context in contexts(ask.node)]
+    return chosen(ask.query, view)
 
 
-def exchange_types() -> list[dict[str, Any]]:
-    return [{"name": name, "description": "", "enabled": True} for name in sorted(EXCHANGE_TYPES)]
+def totals(ask: Ask) -> dict[str, Any]:
+    """Sums over what the user may see, with rates of those that are the whole broker's."""
+    sees_all = ask.has_tag("monitoring")
+    vhosts = ask.vhosts(visible=True)
+    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+    history = ask.statistics.total if sees_all else None
+    tally = broker_tally(ask.broker) if sees_all else vhosts_tally(vhosts)
+    counts = {**dict.fromkeys(NAMES, 0), "disk_reads": 0, "disk_writes": 0, "deliver_get": 0, **tally.counts()}
+    counts = {name: value for name, value in counts.items() if name not in ("publish_in", "publish_out")}
+    sessions = [presence for vhost in vhosts for presence in vhost.present if sees_all or presence in ask.user.present]
+    return {
+        "message_stats": with_rates(counts, history, ask.query),
+        "churn_rates": with_rates(churn_counts(ask.node), ask.statistics.node, ask.query),
+        "queue_totals": with_rates(message_counts(queues), history, ask.query),
+        "object_totals": {
+            "channels": sum(len(session.channels) for session in sessions),
+            "connections": len(sessions),
+            "consumers": sum(queue.consumer_count for queue in queues),
+            "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+            "queues": len(queues),
+        },
+    }
+
+
+def listeners(ask: Ask) -> list[dict[str, Any]]:
+    node_name = ask.broker.settings.node_name
+    return [
+        {
+            "node": node_name,
+            "protocol": PROTOCOLS.get(protocol, protocol),
+            "ip_address": host,
+            "port": port,
+            "socket_opts": {},
+        }
+        for protocol, (host, port) in ask.node.listeners.items()
+    ]
 
 
 def cluster_name(ask: Ask) -> str:

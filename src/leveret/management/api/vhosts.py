@@ -6,6 +6,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, created, done
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.lists import chosen, listed
+from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Result, Route
 from leveret.management.totals import message_counts, vhost_tally
 from leveret.server.definitions_file import tags_of
@@ -13,6 +14,7 @@ from leveret.server.definitions_file import tags_of
 
 def vhost_view(ask: Ask, vhost: VirtualHost) -> dict[str, Any]:
     """A vhost as the API shows it."""
+    history = ask.statistics.of(vhost)
     metadata: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
     if vhost.default_queue_type is not None:
         metadata["default_queue_type"] = vhost.default_queue_type
@@ -24,8 +26,8 @@ def vhost_view(ask: Ask, vhost: VirtualHost) -> dict[str, Any]:
         "metadata": metadata,
         "tracing": vhost.tracing,
         "cluster_state": {ask.broker.settings.node_name: "running"},
-        **message_counts(vhost.queues.values()),
-        "message_stats": vhost_tally(vhost).counts(),
+        **with_rates(message_counts(vhost.queues.values()), history, ask.query),
+        "message_stats": with_rates(vhost_tally(vhost).counts(), history, ask.query),
     }
 
 

@@ -1,0 +1,32 @@
+"""Consumers, with the channel that each belongs to."""
+
+from leveret.management.answers import Answer
+from leveret.management.api.channels import Found, consumer_view, open_channels
+from leveret.management.asking import Ask
+from leveret.management.lists import listed
+from leveret.management.routes import USER, VISIBLE, Route
+from leveret.protocol.subscriber import Subscriber
+
+
+def get_consumers(ask: Ask) -> Answer:
+    """All consumers, or those in one vhost; not those that wait for replies."""
+    vhost = ask.vhost if "vhost" in ask.path else None
+    found = [
+        (one, consumer)
+        for one in open_channels(ask)
+        if vhost is None or one[2].vhost is vhost
+        for consumer in one[2].consumers.values()
+        if not consumer.queue.hidden
+    ]
+    return listed(ask.query, found, lambda pair: consumer_view(ask, *pair[0], pair[1]), _key)
+
+
+def _key(pair: tuple[Found, Subscriber]) -> tuple[str, str, str]:
+    (_, _, channel), consumer = pair
+    return channel.vhost.name, consumer.queue.name, consumer.tag
+
+
+ROUTES = [
+    Route("GET", "/api/consumers", USER, get_consumers),
+    Route("GET", "/api/consumers/{vhost}", VISIBLE, get_consumers),
+]

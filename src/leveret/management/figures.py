@@ -1,0 +1,117 @@
+"""Figures of the process and of the machine: memory, disk, files, sockets, garbage collection."""
+
+import gc
+import os
+import resource
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leveret.server.alarms import free_bytes
+from leveret.server.memory import resident_bytes, usable_bytes
+
+if TYPE_CHECKING:
+    from leveret.server.node import Node
+
+# What is sampled of the node; the rest of RabbitMQ's figures have no meaning here and stay 0.
+NODE_NAMES = (
+    "mem_used",
+    "fd_used",
+    "sockets_used",
+    "proc_used",
+    "disk_free",
+    "gc_num",
+    "gc_bytes_reclaimed",
+    "context_switches",
+    "io_read_count",
+    "io_read_bytes",
+    "io_write_count",
+    "io_write_bytes",
+    "connection_created",
+    "connection_closed",
+    "channel_created",
+    "channel_closed",
+    "queue_declared",
+    "queue_created",
+    "queue_deleted",
+)
+CHURN_NAMES = NODE_NAMES[NODE_NAMES.index("connection_created") :]
+
+
+def churn_counts(node: "Node") -> dict[str, int]:
+    """What came and went since the start."""
+    churn = node.broker.churn
+    vhosts = node.broker.vhosts.values()
+    sessions = [presence for vhost in vhosts for presence in vhost.present]
+    channels = sum(len(session.channels) for session in sessions)
+    queues = sum(len(vhost.queues) for vhost in vhosts)
+    return {
+        "connection_created": churn.connections_opened,
+        "connection_closed": churn.connections_opened - len(sessions),
+        "channel_created": churn.channels_opened,
+        "channel_closed": churn.channels_opened - channels,
+        "queue_declared": churn.queues_declared,
+        "queue_created": churn.queues_created,
+        "queue_deleted": churn.queues_created - queues,
+    }
+
+
+def node_counts(node: "Node") -> dict[str, int]:
+    """The figures of NODE_NAMES as they are now."""
+    reads, read_bytes, writes, written_bytes = io_counts()
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    collections = gc.get_stats()
+    return {
+        "mem_used": resident_bytes(),
+        "fd_used": open_files(),
+        "sockets_used": len(node.transports),
+        "proc_used": threading.active_count(),
+        "disk_free": disk_free(node),
+        "gc_num": sum(one["collections"] for one in collections),
+        "gc_bytes_reclaimed": 0,
+        "context_switches": usage.ru_nvcsw + usage.ru_nivcsw,
+        "io_read_count": reads,
+        "io_read_bytes": read_bytes,
+        "io_write_count": writes,
+        "io_write_bytes": written_bytes,
+        **churn_counts(node),
+    }
+
+
+def disk_free(node: "Node") -> int:
+    """Free space where data is kept, or would be."""
+    folder = Path(node.config.data_dir)
+    return free_bytes(folder if node.config.storage == "disk" else Path())
+
+
+def open_files() -> int:
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 0
+
+
+def files_limit() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def memory_limit(node: "Node") -> int:
+    return next((alarm.limit for alarm in node.alarms if "memory" in alarm.reason), usable_bytes())
+
+
+def disk_limit(node: "Node") -> int:
+    return next((alarm.limit for alarm in node.alarms if "disk" in alarm.reason), 0)
+
+
+def alarm_set(node: "Node", word: str) -> bool:
+    return any(alarm.is_set for alarm in node.alarms if word in alarm.reason)
+
+
+def io_counts() -> tuple[int, int, int, int]:
+    """Reads, bytes read, writes and bytes written by this process; of files and sockets. Zeros where it is not told."""
+    try:
+        with open("/proc/self/io", "rb") as file:
+            found = dict(line.split(b": ") for line in file.read().splitlines())
+    except (OSError, ValueError):
+        return 0, 0, 0, 0
+    return int(found[b"syscr"]), int(found[b"read_bytes"]), int(found[b"syscw"]), int(found[b"write_bytes"])

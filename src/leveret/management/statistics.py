@@ -1,0 +1,197 @@
+"""Samples of everything, every 5 seconds: what rates and charts are made from.
+
+(1) The node, vhosts and totals are remembered for a day, other objects for an hour; of more than `FULL_MAX` other objects
+    the rest for a minute, which is enough for rates. So memory is bounded.
+(2) An object that has done nothing has no history, and one that is gone has none from the next round on.
+(3) A round is done in slices of at most `SLICE_S`, so that 10,000 queues hold nobody up.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from leveret.broker.exchange import Exchange
+from leveret.broker.queue import Queue
+from leveret.broker.tally import NAMES, Tally
+from leveret.management.figures import NODE_NAMES, node_counts
+from leveret.management.rates import BASIC, BRIEF, GLOBAL, SAMPLE_MS, History
+from leveret.protocol.channel import Channel
+from leveret.server.clock import now_ms
+from leveret.server.transport import Transport
+
+if TYPE_CHECKING:
+    from leveret.server.node import Node
+
+FULL_MAX = 2_000
+SLICE_S = 0.001
+# So much is looked at before the clock is.
+GROUP = 20
+PAUSE_S = 0.01
+
+LENGTHS = ("messages_ready", "messages_unacknowledged")
+CHANNEL_NAMES = tuple(name for name in NAMES if name not in ("publish_in", "publish_out"))
+TOTAL_NAMES = (*CHANNEL_NAMES, *LENGTHS)
+QUEUE_NAMES = (
+    "publish",
+    "deliver",
+    "deliver_no_ack",
+    "redeliver",
+    "get",
+    "get_no_ack",
+    "get_empty",
+    "ack",
+    *LENGTHS,
+)
+EXCHANGE_NAMES = ("publish_in", "publish_out")
+CONNECTION_NAMES = ("recv_oct", "send_oct", "recv_cnt", "send_cnt")
+
+log = logging.getLogger("leveret.statistics")
+
+
+class Statistics:
+    """All histories, and the round that samples them. `node_counts` are the node's figures of the last round."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._histories: dict[object, History] = {}
+        self._next: dict[object, History] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._round: Iterator[None] | None = None
+        self._began_at = 0
+        self.total = History(TOTAL_NAMES, GLOBAL)
+        self.node = History(NODE_NAMES, GLOBAL)
+        self.vhosts: dict[object, History] = {}
+        self.node_counts: dict[str, int] = dict.fromkeys(NODE_NAMES, 0)
+
+    def start(self) -> None:
+        """Sample from now on."""
+        self._loop = asyncio.get_running_loop()
+        for _ in self._sample_all():
+            pass
+        self._rest(self._loop)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def of(self, subject: object) -> History | None:
+        """The history of a queue, exchange, channel, connection (its Transport) or vhost, if it has one."""
+        return self._histories.get(subject) or self.vhosts.get(subject)
+
+    def idle_since(self, subject: object, otherwise: int) -> int | None:
+        """Since when (ms) an object has done nothing; `otherwise` if it never did. None while it does something."""
+        history = self._histories.get(subject)
+        if history is None:
+            return otherwise
+        return history.changed_at if now_ms() - history.changed_at > SAMPLE_MS + SAMPLE_MS // 2 else None
+
+    # The round
+
+    def _rest(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait until the next round is due."""
+        self._round = None
+        delay_ms = max(0, SAMPLE_MS - (now_ms() - self._began_at))
+        self._timer = loop.call_later(delay_ms / 1000, self._go_on, loop)
+
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """One slice."""
+        try:
+            if self._round is None:
+                self._round = self._sample_all()
+            end = time.perf_counter() + SLICE_S
+            for _ in self._round:
+                if time.perf_counter() >= end:
+                    self._timer = loop.call_later(PAUSE_S, self._go_on, loop)
+                    return
+        except Exception:
+            log.exception("a round of samples failed")
+        self._rest(loop)
+
+    def _sample_all(self) -> Iterator[None]:
+        self._began_at = now = now_ms()
+        self._next = {}
+        broker = self._node.broker
+        self.node_counts = node_counts(self._node)
+        self.node.begin(now, list(self.node_counts.values()))
+        yield
+        total = Tally()
+        total.add(broker.tally)
+        ready = unacked = 0
+        vhosts = list(broker.vhosts.values())
+        self.vhosts = {vhost: self.vhosts.get(vhost) or History(TOTAL_NAMES, GLOBAL) for vhost in vhosts}
+        for vhost in vhosts:
+            tally, vhost_ready, vhost_unacked = Tally(), 0, 0
+            tally.add(vhost.tally)
+            for at, queue in enumerate(list(vhost.queues.values())):
+                vhost_ready += queue.ready_count
+                vhost_unacked += queue.unacked_count
+                self._sample_queue(queue)
+                if at % GROUP == 0:
+                    yield
+            for presence in list(vhost.present):
+                for channel in list(presence.channels.values()):  # type: ignore[attr-defined]
+                    tally.add(channel.tally)
+                    self._sample_channel(channel)
+                yield
+            for at, exchange in enumerate(list(vhost.exchanges.values())):
+                self._sample_exchange(exchange)
+                if at % GROUP == 0:
+                    yield
+            self._sample_total(self.vhosts.get(vhost), tally, vhost_ready, vhost_unacked)
+            total.add(tally)
+            ready += vhost_ready
+            unacked += vhost_unacked
+        self._sample_total(self.total, total, ready, unacked)
+        for at, transport in enumerate(list(self._node.transports)):
+            self._sample_connection(transport)
+            if at % GROUP == 0:
+                yield
+        self._histories = self._next
+
+    def _sample_total(self, history: History | None, tally: Tally, ready: int, unacked: int) -> None:
+        if history is not None:
+            history.begin(now_ms(), (*channel_values(tally), ready, unacked))
+
+    def _sample_queue(self, queue: Queue) -> None:
+        t = queue.tally
+        if t.publish or t.deliver or t.deliver_no_ack or t.get or t.get_no_ack or t.get_empty:
+            lengths = (queue.ready_count, queue.unacked_count)
+            values = (t.publish, t.deliver, t.deliver_no_ack, t.redeliver, t.get, t.get_no_ack, t.get_empty, t.ack, *lengths)
+            self._keep(queue, QUEUE_NAMES, values)
+
+    def _sample_channel(self, channel: Channel) -> None:
+        values = channel_values(channel.tally)
+        if any(values):
+            self._keep(channel, CHANNEL_NAMES, values)
+
+    def _sample_exchange(self, exchange: Exchange) -> None:
+        tally = exchange.tally
+        if tally.publish_in or tally.publish_out:
+            self._keep(exchange, EXCHANGE_NAMES, (tally.publish_in, tally.publish_out))
+
+    def _sample_connection(self, transport: Transport) -> None:
+        if transport.connection is not None:
+            self._keep(transport, CONNECTION_NAMES, connection_values(transport))
+
+    def _keep(self, subject: object, names: tuple[str, ...], values: tuple[int, ...]) -> None:
+        history = self._histories.get(subject)
+        if history is None:
+            policies = BASIC if len(self._histories) < FULL_MAX else BRIEF
+            history = self._histories[subject] = History(names, policies)
+        self._next[subject] = history
+        history.begin(now_ms(), values)
+
+
+def channel_values(t: Tally) -> tuple[int, ...]:
+    """The counters of CHANNEL_NAMES."""
+    published = (t.publish, t.confirm, t.return_unroutable, t.drop_unroutable)
+    return (*published, t.deliver, t.deliver_no_ack, t.redeliver, t.get, t.get_no_ack, t.get_empty, t.ack)
+
+
+def connection_values(transport: Transport) -> tuple[int, int, int, int]:
+    """The counters of CONNECTION_NAMES."""
+    return transport.received_bytes, transport.sent_bytes, transport.received_count, transport.sent_count
