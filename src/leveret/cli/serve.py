@@ -33,6 +33,8 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
+    # It would tell of each request that is not HTTP at all, with a traceback.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     raise_file_limit()
     try:
         event_loop()(serve(settings))
