@@ -93,10 +93,17 @@ class Outbox:
     def _look_for_waiters(self) -> None:
         waiting, self._waiters = self._waiters, []
         for condition, done in waiting:
-            if not condition():
-                self._waiters.append((condition, done))
-            elif not done.done():
+            if done.done():
+                continue
+            try:
+                met = condition()
+            except Exception as error:  # whoever waits is told, and the turn goes on
+                done.set_exception(error)
+                continue
+            if met:
                 done.set_result(None)
+            else:
+                self._waiters.append((condition, done))
 
     def _tell_waiters(self) -> None:
         synced = self._broker.storage.synced

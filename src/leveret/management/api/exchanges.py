@@ -33,9 +33,9 @@ def exchange_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str,
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
         "arguments": plain(exchange.arguments),
-        "policy": None if exchange.policy is None else exchange.policy.name,
-        "user_who_performed_action": "rmq-internal",
     }
+    if exchange.policy is not None:
+        view["policy"] = exchange.policy.name
     if counts:
         view["message_stats"] = with_rates(counts, ask.statistics.of(exchange), ask.query)
     return view

@@ -1,14 +1,20 @@
-"""The messages in a queue: getting them, as RabbitMQ's API does."""
+"""The messages in a queue: getting them, as RabbitMQ's API does, and what no RabbitMQ does.
+
+Beyond RabbitMQ: looking at them without side effects, moving them, putting dead letters back, and pausing consumers.
+"""
 
 from typing import Any
 
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
-from leveret.management.answers import bad_request
+from leveret.management.answers import Answer, bad_request, done
+from leveret.management.api.exchanges import check_short
 from leveret.management.api.queues import find_queue
 from leveret.management.asking import Ask, parse_bool, parse_int
 from leveret.management.direct import Direct, client_of
 from leveret.management.message_view import Shape, message_view
+from leveret.management.moving import Moving, to_exchange, to_queue, to_where_they_died
+from leveret.management.peeking import peek
 from leveret.management.routes import VHOST, Route
 from leveret.management.taking import PIECE, settle_all, take_all
 from leveret.protocol.basic import queue_to_get_from
@@ -23,6 +29,8 @@ ACK_MODES = {
 }
 # No answer shows more of bodies than that; the rest is for another request.
 ANSWER_BYTES = 64 << 20
+PEEK_COUNT = 10
+DEFAULT_EXCHANGE = "amq.default"
 
 
 def parse_shape(values: Any) -> Shape:
@@ -108,6 +116,79 @@ async def get_messages(ask: Ask) -> list[dict[str, Any]]:
     return getting.views
 
 
+async def peek_messages(ask: Ask) -> list[dict[str, Any]]:
+    """Look at messages: `count` (10) from `offset` (0) on, bodies cut to `truncate`. Nothing happens to them."""
+    queue = find_queue(ask)
+    ask.rights.check_queue("read", queue.name)
+    offset = parse_count(ask.query.get("offset", 0), "offset")
+    count = parse_count(ask.query.get("count", PEEK_COUNT), "count")
+    return await peek(ask.node, queue, offset, count, parse_shape(ask.query))
+
+
+async def move_messages(ask: Ask) -> dict[str, int]:
+    """Move messages to a `queue`, or to an `exchange` with a `routing_key` or their own; `count` of them, or all."""
+    queue = movable(ask)
+    vhost, rights, body = ask.vhost, ask.rights, ask.body
+    if ("queue" in body) == ("exchange" in body):
+        raise bad_request("either queue or exchange must be given")
+    if "queue" in body:
+        rights.check_exchange("write", "")
+        place = to_queue(vhost.queue(str(body["queue"]), None))
+    else:
+        name, key = str(body["exchange"]), body.get("routing_key")
+        exchange = vhost.exchange("" if name == DEFAULT_EXCHANGE else name)
+        rights.check_exchange("write", exchange.name)
+        exchange.check_publishable()
+        if key is not None:
+            check_short(str(key), "routing_key")
+        place = to_exchange(vhost, rights, exchange, None if key is None else str(key))
+    return await Moving(ask.node, queue, wanted_count(ask, queue), place).run()
+
+
+async def replay_messages(ask: Ask) -> dict[str, int]:
+    """Put dead letters back into the queues in which they died; `count` of them, or all; only those of one `queue`."""
+    queue = movable(ask)
+    ask.rights.check_exchange("write", "")
+    only = ask.body.get("queue")
+    place = to_where_they_died(ask.vhost, None if only is None else str(only))
+    return await Moving(ask.node, queue, wanted_count(ask, queue), place).run()
+
+
+def movable(ask: Ask) -> Queue:
+    """The path's queue, if the user may take messages from it."""
+    return queue_to_get_from(client_of(ask).channel, find_queue(ask).name)
+
+
+def wanted_count(ask: Ask, queue: Queue) -> int:
+    return parse_count(ask.body.get("count", queue.ready_count), "count")
+
+
+async def pause_consumers(ask: Ask) -> Answer:
+    """Deliver nothing to a queue's consumers until they are resumed, or the broker starts anew."""
+    queue = find_queue(ask)
+    ask.rights.check_queue("configure", queue.name)
+    ask.node.do(queue.rotation.pause)
+    return done()
+
+
+async def resume_consumers(ask: Ask) -> Answer:
+    """Deliver to a queue's consumers again."""
+    queue = find_queue(ask)
+    ask.rights.check_queue("configure", queue.name)
+
+    def resume() -> None:
+        queue.rotation.unpause()
+        queue.dispatch()
+
+    ask.node.do(resume)
+    return done()
+
+
 ROUTES = [
     Route("POST", "/api/queues/{vhost}/{queue}/get", VHOST, get_messages),
+    Route("GET", "/api/queues/{vhost}/{queue}/messages", VHOST, peek_messages),
+    Route("POST", "/api/queues/{vhost}/{queue}/move", VHOST, move_messages),
+    Route("POST", "/api/queues/{vhost}/{queue}/replay", VHOST, replay_messages),
+    Route("POST", "/api/queues/{vhost}/{queue}/pause", VHOST, pause_consumers),
+    Route("POST", "/api/queues/{vhost}/{queue}/resume", VHOST, resume_consumers),
 ]

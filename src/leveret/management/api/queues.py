@@ -135,6 +135,11 @@ def effective_definition(policy: Policy | None, operator_policy: Policy | None) 
     return found
 
 
+def short_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+    """A queue as lists show it. RabbitMQ: without nulls; rabbitmqadmin can write none as text."""
+    return {name: value for name, value in queue_view(ask, vhost, queue).items() if value is not None}
+
+
 def full_view(ask: Ask, queue: Queue) -> dict[str, Any]:
     """A queue with all that is only shown of one."""
     return queue_view(ask, ask.vhost, queue) | {
@@ -154,6 +159,12 @@ def find_queue(ask: Ask) -> Queue:
 
 def get_queues(ask: Ask) -> Answer:
     """All queues, or those of a vhost."""
+    found = [(vhost, queue) for vhost in ask.vhosts() for queue in vhost.queues.values()]
+    return listed(ask.query, found, lambda one: short_view(ask, *one), lambda one: (one[0].name, one[1].name))
+
+
+def get_detailed_queues(ask: Ask) -> Answer:
+    """All queues, also with what they do not have."""
     found = [(vhost, queue) for vhost in ask.vhosts() for queue in vhost.queues.values()]
     return listed(ask.query, found, lambda one: queue_view(ask, *one), lambda one: (one[0].name, one[1].name))
 
@@ -216,7 +227,7 @@ async def act_on_queue(ask: Ask) -> Answer:
 
 ROUTES = [
     Route("GET", "/api/queues", USER, get_queues),
-    Route("GET", "/api/queues/detailed", USER, get_queues),
+    Route("GET", "/api/queues/detailed", USER, get_detailed_queues),
     Route("GET", "/api/queues/{vhost}", VHOST, get_queues),
     Route("GET", "/api/queues/{vhost}/{queue}", VHOST, get_queue),
     Route("PUT", "/api/queues/{vhost}/{queue}", VHOST, put_queue),
