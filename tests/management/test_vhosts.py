@@ -46,6 +46,16 @@ def test_faults_are_told_as_rabbitmq_tells_them(broker: Running, http: Http) -> 
     assert http.ask("HEAD", "/api/overview").body == b""
 
 
+def test_paths_may_have_braces_and_end_with_a_slash(http: Http) -> None:
+    """SPEC §9.1: any name goes into a path; amqpstorm ends some with a slash."""
+    path = f"/api/vhosts/{http.quoted('{a}/')}"
+    assert http.put(f"{path}/").status == 201
+    assert http.get(path) == http.get(f"{path}/")
+    assert http.get(path)["name"] == "{a}/"
+    assert http.get("/api/whoami/") == http.get("/api/whoami")
+    assert http.delete(path).status == 204
+
+
 def test_overview_has_what_tools_read(http: Http) -> None:
     """SPEC §9.1: Telegraf stops without message_stats; rabbitmqadmin reads versions and totals."""
     found = http.get("/api/overview")

@@ -2,6 +2,8 @@
 
 from leveret.management.api import (
     definitions,
+    features,
+    health,
     limits,
     overview,
     parameters,
@@ -14,6 +16,8 @@ from leveret.management.routes import Route
 
 ROUTES: list[Route] = [
     *definitions.ROUTES,
+    *features.ROUTES,
+    *health.ROUTES,
     *limits.ROUTES,
     *overview.ROUTES,
     *parameters.ROUTES,
