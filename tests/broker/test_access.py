@@ -160,6 +160,8 @@ def test_limits_are_also_a_parameter(broker: Broker) -> None:
     assert (vhost.limits, vhost.all_parameters()) == ({}, {})
     with pytest.raises(NotFound):
         vhost.clear_parameter("vhost-limits", "limits")
+    vhost.set_parameter("vhost-limits", "limits", [])
+    assert vhost.limits == {}
 
 
 def test_operator_policies_are_also_parameters(broker: Broker) -> None:

@@ -4,9 +4,11 @@ import base64
 import http.client
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tests.bench.brokers import install_rabbitmq
 from tests.server.support import PATIENCE, Process
 
 
@@ -67,3 +69,11 @@ class Http:
     @staticmethod
     def quoted(name: str) -> str:
         return quote(name, safe="")
+
+
+def rabbitmqadmin() -> Path:
+    """RabbitMQ's command line, as Debian's package has it; that is installed if it is missing."""
+    install_rabbitmq()
+    found = sorted(Path("/usr/lib/rabbitmq/lib").glob("*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin"))
+    assert found, "rabbitmq-server is installed, but there is no rabbitmqadmin in it"
+    return found[-1]

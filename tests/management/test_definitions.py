@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyrabbit2
 import pytest
 from tests.bench.brokers import RABBITMQ_SERVER, free_ports, rabbitmq
 from tests.management.support import Http, Running
+from tests.server.support import PATIENCE
 
 from leveret.broker.access import hash_password
 
@@ -172,6 +174,42 @@ def test_bad_definitions_are_refused(body: bytes, reason: str, http: Http) -> No
     answer = http.ask("POST", "/api/definitions", body)
     assert (answer.status, answer.json) == (400, {"error": "bad_request", "reason": reason})
     assert http.get("/api/definitions") == before
+
+
+def test_imported_definitions_survive_a_kill(tmp_path: Path) -> None:
+    """SPEC §9.2: what was imported is on disk when the answer comes; SPEC §8.1"""
+    found = definitions("v")
+    broker = Running(tmp_path, "--management-port", "0").__enter__()
+    try:
+        assert broker.http().post("/api/definitions", found).status == 204
+        before = broker.http().get("/api/definitions")
+    finally:
+        broker.kill()
+    with Running(tmp_path, "--management-port", "0") as again:
+        after = again.http().get("/api/definitions")
+    transient = [queue for queue in before["queues"] if not queue["durable"]]
+    assert [queue["name"] for queue in transient] == ["mover.transient"]
+    assert after == {**before, "queues": [queue for queue in before["queues"] if queue["durable"]]}
+
+
+def test_file_is_loaded_at_start(tmp_path: Path) -> None:
+    """SPEC §9.2: load at start, and again at each; a bad file stops it."""
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps({**definitions("v"), "users": [{"name": "root", "password": "x", "tags": "administrator"}]}))
+    environment = {"LEVERET_LOAD_DEFINITIONS": str(file)}
+    file.write_text(file.read_text().replace('"user": "mover"', '"user": "root"'))
+    for _ in range(2):
+        with Running(tmp_path, "--management-port", "0", environment=environment) as broker:
+            assert broker.http().ask("GET", "/api/whoami").status == 401
+            http = broker.http("root", "x")
+            assert [user["name"] for user in http.get("/api/users")] == ["root"]
+            assert about(http.get("/api/definitions"), "v")["bindings"] == in_order(definitions("v"))["bindings"]
+    file.write_text('{"queues": [{"name": "q", "vhost": "no"}]}')
+    broken = Running(tmp_path, "--management-port", "0", environment=environment)
+    status = broken.popen.wait(PATIENCE)
+    broken.kill()
+    assert status == 2
+    assert broken.log.endswith(f"leveret: cannot import {file}: queues[0] (q in no): vhost 'no' not found\n")
 
 
 def test_pyrabbit2_reads_definitions(broker: Running) -> None:

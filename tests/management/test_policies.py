@@ -25,7 +25,7 @@ def test_policy_is_set_shown_and_cleared(kind: str, http: Http, vhost: str) -> N
     # rabbitmqadmin writes numbers as text.
     assert http.put(f"{base}/z", {"pattern": "", "definition": {"expires": 9}, "priority": "-1"}).status == 201
     assert [one["name"] for one in http.get(base)] == ["z", "a/b"]
-    assert http.get(f"{base}/z")["apply-to"] == ("all" if kind == "policies" else "queues")
+    assert http.get(f"{base}/z")["apply-to"] == "all"
     assert http.delete(path).status == 204
     assert (http.delete(path).status, http.ask("GET", path).json) == (404, MISSING)
 
@@ -33,7 +33,7 @@ def test_policy_is_set_shown_and_cleared(kind: str, http: Http, vhost: str) -> N
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ({}, "[{key_missing,pattern}]"),
+        ({}, "[{key_missing,pattern},{key_missing,definition}]"),
         ({"pattern": ""}, "[{key_missing,definition}]"),
         ({"pattern": "", "definition": {}}, "Validation failed\n\nno policy provided\n"),
         (
@@ -53,7 +53,10 @@ def test_policy_is_set_shown_and_cleared(kind: str, http: Http, vhost: str) -> N
             {"pattern": "", "definition": {"max-length": 1}, "apply-to": "x"},
             "Validation failed\n\napply-to 'x' unrecognised; should be one of: ",
         ),
-        ({"pattern": "", "definition": {"max-length": 1}, "priority": "high"}, "[priority] not_an_integer: high"),
+        (
+            {"pattern": "", "definition": {"max-length": 1}, "priority": "high"},
+            'Validation failed\n\npriority should be a number, actually was <<"high">>\n',
+        ),
         ({"pattern": "", "definition": 5}, "Validation failed\n\ndefinition must be a dictionary: 5\n"),
     ],
 )
@@ -89,6 +92,12 @@ def test_parameter_is_set_shown_and_cleared(http: Http, vhost: str) -> None:
     assert http.put("/api/parameters/shovel/nowhere/s", {"value": value}).status == 404
     assert http.delete(f"{base}/s").status == 204
     assert http.delete(f"{base}/s").status == http.ask("GET", f"{base}/s").status == 404
+
+
+def test_policies_are_no_parameters(http: Http, vhost: str) -> None:
+    """SPEC §9.1: parameters"""
+    answer = http.put(f"/api/parameters/policy/{http.quoted(vhost)}/p", {"value": {}})
+    assert (answer.status, "policies may not be set using this method" in answer.json["reason"]) == (400, True)
 
 
 def test_limits_and_operator_policies_are_parameters_too(http: Http, vhost: str) -> None:
@@ -139,7 +148,7 @@ def test_vhost_limits(http: Http, vhost: str) -> None:
     for name, value, text in (
         ("max-hares", 1, 'Validation failed\n\nUnrecognised terms [{<<"max-hares">>,1}] in limits\n'),
         ("max-queues", True, "Validation failed\n\nmax-queues should be a number, actually was true\n"),
-        ("max-queues", "x", "[value] not_an_integer: x"),
+        ("max-queues", "x", 'Validation failed\n\nmax-queues should be a number, actually was <<"x">>\n'),
     ):
         answer = http.put(f"{base}/{name}", {"value": value})
         assert (answer.status, answer.json["reason"]) == (400, text)
@@ -168,6 +177,7 @@ def test_user_limits(http: Http) -> None:
     assert http.delete(f"{base}/max-channels").status == 204
     assert http.get(base) == [{"user": "bounded", "value": {"max-connections": 2}}]
     assert http.ask("GET", "/api/user-limits/nobody").status == 404
+    assert http.put("/api/user-limits/nobody/max-channels", {"value": 1}).json["reason"] == "no_such_user"
     http.delete("/api/users/bounded")
 
 

@@ -1,4 +1,4 @@
-"""RabbitMQ's own command line, rabbitmqadmin v1, against the HTTP API; skipped where it is not installed."""
+"""RabbitMQ's own command line, rabbitmqadmin v1, against the HTTP API."""
 
 import json
 import subprocess
@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.management.support import Running
+from tests.management.support import Running, rabbitmqadmin
 from tests.server.support import PATIENCE
 
-FOUND = sorted(Path("/usr/lib/rabbitmq").glob("lib/*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin"))
-
-pytestmark = pytest.mark.skipif(not FOUND, reason="rabbitmqadmin is not installed")
+ADMIN = rabbitmqadmin()
 
 
 class Admin:
@@ -20,7 +18,7 @@ class Admin:
 
     def __init__(self, port: int, vhost: str) -> None:
         options = ["--host", "127.0.0.1", "--port", str(port), "--vhost", vhost]
-        self._command = [sys.executable, "-W", "ignore", str(FOUND[-1]), *options]
+        self._command = [sys.executable, "-W", "ignore", str(ADMIN), *options]
 
     def run(self, *words: str, fails: bool = False) -> str:
         done = subprocess.run([*self._command, *words], capture_output=True, text=True, timeout=PATIENCE, check=False)

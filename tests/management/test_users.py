@@ -119,7 +119,7 @@ def test_rights_are_granted_shown_and_revoked(http: Http, vhost: str, user: str)
     assert view in http.get("/api/permissions")
     assert http.get(f"/api/users/{http.quoted(user)}/permissions") == [view]
     assert view in http.get(f"/api/vhosts/{http.quoted(vhost)}/permissions")
-    assert http.put(path, {"configure": ""}).json["reason"] == "[{key_missing,write}]"
+    assert http.put(path, {"configure": ""}).json["reason"] == "[{key_missing,write},{key_missing,read}]"
     assert http.put(path, {**rights, "read": "("}).status == 400
     assert http.put(path, {**rights, "read": 5}).status == 400
     assert http.get(path) == view

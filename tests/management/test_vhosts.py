@@ -40,10 +40,22 @@ def test_faults_are_told_as_rabbitmq_tells_them(broker: Running, http: Http) -> 
     assert broker.http("guest", "wrong").ask("GET", "/api/overview").status == 401
     assert http.ask("GET", "/api/no-such-thing").status == 404
     assert http.ask("POST", "/api/overview").status == 405
-    assert http.ask("PUT", "/api/vhosts/x", b"{").json["error"] == "bad_request"
-    assert http.ask("PUT", "/api/vhosts/x", b"[]").status == 400
+    for body in (b"{", b"[]", b"5"):
+        answer = http.ask("PUT", "/api/vhosts/x", body)
+        assert (answer.status, answer.json) == (400, {"error": "bad_request", "reason": "not_json"})
+    assert "doubly-JSON-encoded" in http.ask("PUT", "/api/vhosts/x", b'"{}"').json["reason"]
     assert http.ask("OPTIONS", "/api/overview").headers["Allow"] == "GET, HEAD, OPTIONS"
     assert http.ask("HEAD", "/api/overview").body == b""
+
+
+def test_paths_may_have_braces_and_end_with_a_slash(http: Http) -> None:
+    """SPEC §9.1: any name goes into a path; amqpstorm ends some with a slash."""
+    path = f"/api/vhosts/{http.quoted('{a}/')}"
+    assert http.put(f"{path}/").status == 201
+    assert http.get(path) == http.get(f"{path}/")
+    assert http.get(path)["name"] == "{a}/"
+    assert http.get("/api/whoami/") == http.get("/api/whoami")
+    assert http.delete(path).status == 204
 
 
 def test_overview_has_what_tools_read(http: Http) -> None:

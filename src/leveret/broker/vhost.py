@@ -462,7 +462,7 @@ class VirtualHost:
         self._reapply()
 
     def set_operator_policy(
-        self, name: str, pattern: str, definition: dict[str, Any], *, priority: int = 0, apply_to: str = "queues"
+        self, name: str, pattern: str, definition: dict[str, Any], *, priority: int = 0, apply_to: str = "all"
     ) -> None:
         """Set an operator's policy, which a user's policy and arguments cannot exceed."""
         self.operator_policies.set(Policy(name, pattern, definition, priority, apply_to))
@@ -530,9 +530,12 @@ class VirtualHost:
     def set_parameter(self, component: str, name: str, value: Any) -> None:
         """Set a runtime parameter. RabbitMQ: limits and the operator's policies can be set as such too."""
         if component == LIMITS_COMPONENT:
-            self.set_limits(value)
+            # RabbitMQ: no limits are written as a list.
+            self.set_limits({} if value == [] else value)
         elif component == OPERATOR_COMPONENT:
             self.set_operator_policy(name, **_policy_facts(value))
+        elif component == "policy":
+            raise PreconditionFailed("policies may not be set using this method")
         elif component not in COMPONENTS:
             raise PreconditionFailed(f"component {component} not found")
         else:
@@ -605,7 +608,7 @@ def _policy_facts(value: Any) -> dict[str, Any]:
         "pattern": value["pattern"],
         "definition": value["definition"],
         "priority": value.get("priority", 0),
-        "apply_to": value.get("apply-to", "queues"),
+        "apply_to": value.get("apply-to", "all"),
     }
 
 

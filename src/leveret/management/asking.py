@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+DOUBLY = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
 TRUE = ("true", "1", "")
 _decode = msgspec.json.Decoder().decode
 
@@ -82,11 +83,13 @@ class Ask:
             try:
                 found = _decode(self.body_octets) if self.body_octets.strip() else {}
             except msgspec.DecodeError:
-                raise bad_request("Failed to decode JSON: not_json") from None
+                raise bad_request("not_json") from None
             if found is None or found == "":
                 found = {}
+            if isinstance(found, str):
+                raise bad_request(DOUBLY)
             if not isinstance(found, dict):
-                raise bad_request("not_an_object")
+                raise bad_request("not_json")
             self._body = found
         return self._body  # type: ignore[no-any-return]
 
@@ -94,7 +97,7 @@ class Ask:
         """Those values of the body, each of which must be there."""
         missing = [key for key in keys if key not in self.body]
         if missing:
-            raise bad_request(f"[{{key_missing,{missing[0]}}}]")
+            raise bad_request(f"[{','.join(f'{{key_missing,{key}}}' for key in missing)}]")
         return [self.body[key] for key in keys]
 
     # Doing

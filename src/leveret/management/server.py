@@ -31,6 +31,7 @@ CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8"
 HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin", "X-Content-Type-Options": "nosniff"}
 
 PART = re.compile(r"\{(\w+)\}")
+SLASH = "_slash"
 
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -83,10 +84,10 @@ class Management:
     async def _runner(self, routes: list[Route], local: User | None) -> web.AppRunner:
         app = web.Application(client_max_size=BODY_MAX)
         for route in routes:
-            path = pattern_of(route.path)
-            app.router.add_route(route.method, path, self._handler(route, local))
-            if route.method == "GET":
-                app.router.add_route("HEAD", path, self._handler(route, local))
+            for path in patterns_of(route.path):
+                app.router.add_route(route.method, path, self._handler(route, local))
+                if route.method == "GET":
+                    app.router.add_route("HEAD", path, self._handler(route, local))
         app.middlewares.append(self._faults)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
         await runner.setup()
@@ -108,7 +109,7 @@ class Management:
 
     async def _answer(self, route: Route, request: web.Request, local: User | None) -> Answer:
         broker = self._node.broker
-        path = {name: exchange_name(name, value) for name, value in request.match_info.items()}
+        path = {name: exchange_name(name, value) for name, value in request.match_info.items() if name != SLASH}
         ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
         ask.statistics = self._statistics
         ask.headers = request.headers
@@ -150,9 +151,11 @@ class Management:
             return refusal(Refused(500, "Internal Server Error"))
 
 
-def pattern_of(path: str) -> str:
-    """A route's path for aiohttp, which would take no braces in names."""
-    return PART.sub(r"{\1:[^/]+}", path)
+def patterns_of(path: str) -> list[str]:
+    """A route's path for aiohttp, which would take no braces in names, and no slash at the end."""
+    if "{" not in path:
+        return [path, f"{path}/"]
+    return [PART.sub(r"{\1:[^/]+}", path) + f"{{{SLASH}:/?}}"]
 
 
 def respond(answer: Answer) -> web.Response:

@@ -22,7 +22,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.exchange import Exchange
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
-from leveret.broker.vhost import PREDECLARED, VirtualHost
+from leveret.broker.vhost import PREDECLARED, VirtualHost, name_of
 from leveret.errors import AMQPError, NotFound, PreconditionFailed
 from leveret.protocol.handshake import SERVER_PROPERTIES
 from leveret.wire.values import Table
@@ -109,7 +109,7 @@ def _inside(vhost: VirtualHost) -> dict[str, list[Facts]]:
         "bindings": [
             _binding_facts(binding)
             for source in sources
-            for binding in source.bindings.values()
+            for binding in sorted(source.bindings.values(), key=name_of)
             if not isinstance(binding.destination, Queue) or binding.destination.owner is None
         ],
     }

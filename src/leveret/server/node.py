@@ -83,6 +83,11 @@ class Node:
             outbox.schedule()
 
     @property
+    def config(self) -> Config:
+        """The settings that it was started with."""
+        return self._config
+
+    @property
     def listeners(self) -> dict[str, tuple[str, int]]:
         """Protocol, host and port of what listens."""
         names = [cast("tuple[str, int]", s.getsockname()[:2]) for server in self._servers for s in server.sockets]

@@ -4,9 +4,9 @@ from typing import Any
 
 from leveret.errors import PreconditionFailed
 from leveret.management.answers import Answer, bad_request, done
-from leveret.management.api.policies import invalid, vhost_to_change
+from leveret.management.api.policies import invalid, number, vhost_to_change
 from leveret.management.api.users import the_user
-from leveret.management.asking import Ask, parse_int
+from leveret.management.asking import Ask
 from leveret.management.lists import listed
 from leveret.management.routes import ADMINISTRATOR, VISIBLE, Result, Route
 
@@ -53,7 +53,9 @@ async def delete_vhost_limit(ask: Ask) -> Result:
 
 async def put_user_limit(ask: Ask) -> Result:
     """Set one limit of a user; less than 0 is none."""
-    user = the_user(ask)
+    user = ask.broker.users.get(ask.path["user"])
+    if user is None:
+        raise bad_request("no_such_user")
     try:
         await ask.change(ask.broker.set_user_limits, user.name, {**user.limits, **the_limit(ask)})
     except PreconditionFailed as error:
@@ -71,7 +73,7 @@ async def delete_user_limit(ask: Ask) -> Result:
 def the_limit(ask: Ask) -> dict[str, Any]:
     (value,) = ask.need("value")
     # rabbitmqadmin writes numbers as text.
-    return {ask.path["name"]: parse_int(value, "value") if isinstance(value, str) else value}
+    return {ask.path["name"]: number(value)}
 
 
 def without(limits: dict[str, int], name: str) -> dict[str, int]:

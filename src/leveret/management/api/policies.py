@@ -1,5 +1,6 @@
 """Policies, and those of the operator."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -7,9 +8,11 @@ from leveret.broker.policy import Policies, Policy
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import PreconditionFailed
 from leveret.management.answers import Answer, Refused, bad_request, created, done, not_found
-from leveret.management.asking import Ask, parse_int
+from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.routes import ADMINISTRATOR, POLICYMAKER, VHOST, Handler, Result, Route
+
+WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 Named = tuple[VirtualHost, Policy]
 
@@ -30,6 +33,11 @@ def policy_view(named: Named) -> dict[str, Any]:
 def invalid(error: PreconditionFailed) -> Refused:
     """RabbitMQ's answer to a parameter or policy that breaks a rule."""
     return bad_request(f"Validation failed\n\n{error}\n")
+
+
+def number(value: Any) -> Any:
+    """A number that a client wrote as text; anything else as it is, for the model to refuse."""
+    return int(value) if isinstance(value, str) and WHOLE.fullmatch(value) else value
 
 
 class Kind:
@@ -62,9 +70,7 @@ class Kind:
         vhost = vhost_to_change(ask)
         pattern, definition = ask.need("pattern", "definition")
         name = ask.path["name"]
-        facts = {"priority": parse_int(ask.body.get("priority") or 0, "priority")}
-        if ask.body.get("apply-to"):
-            facts["apply_to"] = ask.body["apply-to"]
+        facts = {"priority": number(ask.body.get("priority") or 0), "apply_to": ask.body.get("apply-to") or "all"}
         existed = name in self.of(vhost).by_name
         put: Callable[..., None] = vhost.set_operator_policy if self._operator else vhost.set_policy
         try:
