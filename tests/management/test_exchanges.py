@@ -132,7 +132,11 @@ def test_bad_message_is_refused(http: Http, vhost: str, message: dict[str, Any],
 
 def test_publish_needs_its_keys_and_rights(limited: Running, http: Http, vhost: str) -> None:
     """SPEC §9.1: missing keys and internal exchanges are refused, rights asked, a full queue told."""
-    assert http.post(path_of(vhost, "amq.default") + "/publish", {}).json["reason"] == "[{key_missing,routing_key}]"
+    assert (
+        http.post(path_of(vhost, "amq.default") + "/publish", {})
+        .json["reason"]
+        .startswith("[{key_missing,routing_key},{key_missing,")
+    )
     assert publish(http, vhost, "none").status == 404
     assert (
         publish(http, vhost, "amq.rabbitmq.trace").json["reason"].startswith("ACCESS_REFUSED - cannot publish to internal")

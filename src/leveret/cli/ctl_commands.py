@@ -369,7 +369,7 @@ def watermark(given: list[str]) -> float:
 
 
 def stop(api: Api, options: Options, given: list[str]) -> Result:
-    api.ask("POST", "/api/leveret/stop")
+    api.ask("POST", "/api/leveret/stop", {"reason": "leveretctl stop"})
     return None
 
 

@@ -94,10 +94,6 @@ class Node:
         return ({"amqp": names[0]} if names else {}) | self.other_listeners
 
     @property
-    def config(self) -> Config:
-        return self._config
-
-    @property
     def alarms(self) -> list[Alarm]:
         """What is watched for running low."""
         return [] if self._alarms is None else self._alarms.watched

@@ -9,7 +9,7 @@ from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.moments import moment
 from leveret.management.rates import with_rates
-from leveret.management.routes import USER, VISIBLE, Result, Route
+from leveret.management.routes import USER, VHOST, Result, Route
 from leveret.protocol.channel import Channel
 from leveret.protocol.connection import Connection
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN
@@ -168,5 +168,5 @@ def consumer_details(ask: Ask, queue: Queue) -> list[dict[str, Any]]:
 ROUTES = [
     Route("GET", "/api/channels", USER, get_channels),
     Route("GET", "/api/channels/{channel}", USER, get_channel),
-    Route("GET", "/api/vhosts/{vhost}/channels", VISIBLE, get_channels),
+    Route("GET", "/api/vhosts/{vhost}/channels", VHOST, get_channels),
 ]

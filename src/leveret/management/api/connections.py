@@ -8,7 +8,7 @@ from leveret.management.api.channels import channel_view
 from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.rates import with_rates
-from leveret.management.routes import USER, VISIBLE, Result, Route
+from leveret.management.routes import USER, VHOST, Result, Route
 from leveret.management.statistics import CONNECTION_NAMES, connection_values
 from leveret.protocol.channel import Channel
 from leveret.protocol.connection import Connection
@@ -80,14 +80,14 @@ def get_connection(ask: Ask) -> Result:
 
 async def delete_connection(ask: Ask) -> Result:
     """End a connection, for the reason in the header X-Reason."""
-    transport, _ = _named(ask)
+    transport, _ = _named(ask, "administrator")
     await ask.change(transport.shut, _reason(ask))
     return done()
 
 
 async def delete_user_connections(ask: Ask) -> Result:
     """End all connections of one user."""
-    for transport, _ in _of_user(ask):
+    for transport, _ in _of_user(ask, "administrator"):
         await ask.change(transport.shut, _reason(ask))
     return done()
 
@@ -109,21 +109,21 @@ def _listed(ask: Ask, pairs: list[tuple[Transport, Connection]]) -> Answer:
     return listed(ask.query, pairs, lambda pair: connection_view(ask, *pair), lambda pair: (pair[1].name,))
 
 
-def _named(ask: Ask) -> tuple[Transport, Connection]:
-    """The connection that the path names; 404 if there is none, 401 if it is another user's."""
+def _named(ask: Ask, tag: str = "monitoring") -> tuple[Transport, Connection]:
+    """The connection that the path names; 404 if there is none, 401 if it is another's and the user has no such tag."""
     name = ask.path["connection"]
     for transport in ask.node.transports:
         connection = transport.connection
         if connection is not None and connection.name == name and connection.session.on_shut is not None:
-            if not ask.has_tag("monitoring") and connection.session.user is not ask.user:
+            if not ask.has_tag(tag) and connection.session.user is not ask.user:
                 raise Refused(401, "User not authorised to access object")
             return transport, connection
     raise not_found()
 
 
-def _of_user(ask: Ask) -> list[tuple[Transport, Connection]]:
+def _of_user(ask: Ask, tag: str = "monitoring") -> list[tuple[Transport, Connection]]:
     name = ask.path["user"]
-    if not ask.has_tag("monitoring") and name != ask.user.name:
+    if not ask.has_tag(tag) and name != ask.user.name:
         raise Refused(401, "User not authorised to access object")
     return [pair for pair in open_connections(ask) if pair[1].session.user.name == name]
 
@@ -139,5 +139,5 @@ ROUTES = [
     Route("GET", "/api/connections/{connection}", USER, get_connection),
     Route("DELETE", "/api/connections/{connection}", USER, delete_connection),
     Route("GET", "/api/connections/{connection}/channels", USER, get_connection_channels),
-    Route("GET", "/api/vhosts/{vhost}/connections", VISIBLE, get_connections),
+    Route("GET", "/api/vhosts/{vhost}/connections", VHOST, get_connections),
 ]

@@ -6,13 +6,17 @@ from leveret.management.answers import bad_request, done
 from leveret.management.asking import Ask
 from leveret.management.routes import ADMINISTRATOR, Result, Route
 
+log = logging.getLogger("leveret.http")
+
 LEVELS = ("debug", "info", "warning", "error", "critical", "none")
 
 
 def stop(ask: Ask) -> Result:
-    """Stop the broker, in order."""
+    """Stop the broker, in order; the reason goes to the log."""
+    (reason,) = ask.need("reason")
     if ask.node.on_stop is None:
         raise bad_request("this broker is stopped by whoever started it")
+    log.info("%s stops the broker: %s", ask.user.name, reason)
     ask.node.on_stop()
     return done()
 
