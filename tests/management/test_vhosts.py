@@ -40,7 +40,7 @@ def test_faults_are_told_as_rabbitmq_tells_them(broker: Running, http: Http) -> 
     assert broker.http("guest", "wrong").ask("GET", "/api/overview").status == 401
     assert http.ask("GET", "/api/no-such-thing").status == 404
     assert http.ask("POST", "/api/overview").status == 405
-    for body in (b"{", b"[]", b"5"):
+    for body in (b"{", b"[]", b"5", b'{"a": "\xff"}', b"[" * 100_000):
         answer = http.ask("PUT", "/api/vhosts/x", body)
         assert (answer.status, answer.json) == (400, {"error": "bad_request", "reason": "not_json"})
     assert "doubly-JSON-encoded" in http.ask("PUT", "/api/vhosts/x", b'"{}"').json["reason"]

@@ -139,6 +139,10 @@ FILES: dict[str, dict[str, Any]] = {
 }
 
 
+def nested(depth: int) -> dict[str, Any]:
+    return {"a": nested(depth - 1) if depth else 1}
+
+
 @pytest.mark.parametrize("version", FILES)
 def test_files_of_rabbitmq_are_imported(version: str) -> None:
     """SPEC §9.2: RabbitMQ's files of each version"""
@@ -275,6 +279,27 @@ def test_what_is_there_stays_or_follows_the_file() -> None:
         ("queues", {"vhost": "/", "name": ""}, "queues[0]: name must not be empty"),
         ("queues", {"vhost": "/", "name": "q", "durable": 1.5}, "queues[0] (q in /): durable must be true or false"),
         ("queues", {"vhost": "/", "name": "q", "arguments": 5}, "queues[0] (q in /): arguments must be an object"),
+        ("queues", {"vhost": "/", "name": "é" * 128}, f"queues[0] ({'é' * 128} in /): name has more than 255 octets"),
+        (
+            "queues",
+            {"vhost": "/", "name": "q", "durable": True, "arguments": {"n": 1 << 63}},
+            "queues[0] (q in /): arguments cannot be written as a table: 9223372036854775808 does not fit the type long",
+        ),
+        (
+            "queues",
+            {"vhost": "/", "name": "q", "durable": True, "arguments": nested(60)},
+            "queues[0] (q in /): arguments cannot be written as a table: ",
+        ),
+        (
+            "queues",
+            {"vhost": "/", "name": "q", "durable": True, "arguments": {"k" * 256: 1}},
+            "queues[0] (q in /): arguments cannot be written as a table: ",
+        ),
+        (
+            "bindings",
+            {"vhost": "/", "source": "amq.direct", "destination": "q", "routing_key": "k" * 256},
+            "bindings[0] (amq.direct in /): ",
+        ),
         ("queues", {"vhost": "no", "name": "q"}, "queues[0] (q in no): vhost 'no' not found"),
         (
             "exchanges",
@@ -362,6 +387,8 @@ def test_file_is_loaded_at_start(tmp_path: Path) -> None:
     [
         (b"{", "is no definitions file: failed_to_parse_json"),
         (b"[]", "is no definitions file: not an object"),
+        (b"\xff", "is no definitions file: failed_to_parse_json"),
+        (b"[" * 100_000, "is no definitions file: failed_to_parse_json"),
         (b'{"queues": [{"name": "q"}]}', "queues[0] (q): vhost is missing"),
         (None, "No such file or directory"),
     ],

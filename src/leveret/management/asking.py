@@ -82,7 +82,7 @@ class Ask:
         if self._body is None:
             try:
                 found = _decode(self.body_octets) if self.body_octets.strip() else {}
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 raise bad_request("not_json") from None
             if found is None or found == "":
                 found = {}

@@ -23,9 +23,9 @@ from leveret.broker.exchange import Exchange
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import PREDECLARED, VirtualHost, name_of
-from leveret.errors import AMQPError, NotFound, PreconditionFailed
+from leveret.errors import AMQPError, NotFound, PreconditionFailed, SyntaxFault
 from leveret.protocol.handshake import SERVER_PROPERTIES
-from leveret.wire.values import Table
+from leveret.wire.values import Table, decode_table, encode_table
 
 Facts = dict[str, Any]
 
@@ -34,6 +34,8 @@ SYSTEM_EXCHANGES = {"", *(name for name, _, _ in PREDECLARED)}
 LOCAL_USER = "guest"
 UNDEFINED = (None, "", "undefined", "null")
 FAULTS_TOLD = 20
+# Of names and routing keys on the wire.
+SHORT_MAX = 255
 
 log = logging.getLogger("leveret.definitions")
 
@@ -209,7 +211,7 @@ def parse(data: bytes) -> Facts:
     """The definitions in a JSON text, or BadFile."""
     try:
         found = msgspec.json.decode(data) if data.strip() else {}
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadFile("failed_to_parse_json") from None
     if not isinstance(found, dict):
         raise BadFile("not an object")
@@ -298,6 +300,13 @@ class Item:
             raise PreconditionFailed(f"{key} must be text")
         return found
 
+    def name(self, key: str) -> str:
+        """A text that clients can be told of."""
+        found = self.text(key)
+        if len(found.encode()) > SHORT_MAX:
+            raise PreconditionFailed(f"{key} has more than {SHORT_MAX} octets")
+        return found
+
     def flag(self, key: str) -> bool:
         found = self.get(key, False)
         if found not in (True, False, "true", "false"):
@@ -309,10 +318,20 @@ class Item:
         found = self.get(key) or {}
         if not isinstance(found, dict):
             raise PreconditionFailed(f"{key} must be an object")
-        return found
+        return checked_table(found, key)
 
     def vhost(self, broker: Broker) -> VirtualHost:
         return broker.find_vhost(self.text("vhost") if self._vhost is None else self._vhost)
+
+
+def checked_table(found: Any, title: str) -> Table:
+    """A table out of JSON that can be sent and stored."""
+    try:
+        encoded = encode_table(found)
+        decode_table(encoded, 4, len(encoded))
+    except (ValueError, RecursionError, SyntaxFault) as error:
+        raise PreconditionFailed(f"{title} cannot be written as a table: {error}") from None
+    return found  # type: ignore[no-any-return]
 
 
 def tags_of(tags: Any) -> tuple[str, ...]:
@@ -353,12 +372,12 @@ def _hashing_of(version: str) -> str:
 
 
 def _make_user(broker: Broker, item: Item) -> None:
-    put_user(broker, item.text("name"), item, item.version)
+    put_user(broker, item.name("name"), item, item.version)
 
 
 def _make_vhost(broker: Broker, item: Item) -> None:
-    vhost = broker.add_vhost(item.text("name"))
-    facts = {**item.table("metadata")}
+    vhost = broker.add_vhost(item.name("name"))
+    facts: Facts = {**item.table("metadata")}
     facts |= {key: item.get(key) for key in ("description", "tags", "default_queue_type") if key in item}
     if "description" in facts or "tags" in facts:
         vhost.describe(str(facts.get("description") or ""), tags_of(facts.get("tags") or []))
@@ -370,25 +389,25 @@ def _make_vhost(broker: Broker, item: Item) -> None:
 
 def _make_permission(broker: Broker, item: Item) -> None:
     patterns = [item.text(key) for key in ("configure", "write", "read")]
-    broker.set_permissions(item.text("user"), item.vhost(broker).name, *patterns)
+    broker.set_permissions(item.name("user"), item.vhost(broker).name, *patterns)
 
 
 def _make_topic_permission(broker: Broker, item: Item) -> None:
-    facts = [item.text(key) for key in ("exchange", "write", "read")]
-    broker.set_topic_permissions(item.text("user"), item.vhost(broker).name, *facts)
+    exchange, write, read = item.name("exchange"), item.text("write"), item.text("read")
+    broker.set_topic_permissions(item.name("user"), item.vhost(broker).name, exchange, write, read)
 
 
 def _make_global_parameter(broker: Broker, item: Item) -> None:
-    broker.set_parameter(item.text("name"), item.need("value"))
+    broker.set_parameter(item.name("name"), item.need("value"))
 
 
 def _make_parameter(broker: Broker, item: Item) -> None:
-    item.vhost(broker).set_parameter(item.text("component"), item.text("name"), item.need("value"))
+    item.vhost(broker).set_parameter(item.text("component"), item.name("name"), item.need("value"))
 
 
 def _make_policy(broker: Broker, item: Item) -> None:
     item.vhost(broker).set_policy(
-        item.text("name"),
+        item.name("name"),
         item.text("pattern"),
         item.need("definition"),
         priority=item.get("priority", 0),
@@ -398,10 +417,10 @@ def _make_policy(broker: Broker, item: Item) -> None:
 
 def _make_exchange(broker: Broker, item: Item) -> None:
     vhost = item.vhost(broker)
-    if item.text("name") in vhost.exchanges:
+    if item.name("name") in vhost.exchanges:
         return
     vhost.declare_exchange(
-        item.text("name"),
+        item.name("name"),
         item.text("type"),
         durable=item.flag("durable"),
         auto_delete=item.flag("auto_delete"),
@@ -412,7 +431,7 @@ def _make_exchange(broker: Broker, item: Item) -> None:
 
 def _make_queue(broker: Broker, item: Item) -> None:
     vhost = item.vhost(broker)
-    name = item.text("name")
+    name = item.name("name")
     durable, auto_delete = item.flag("durable"), item.flag("auto_delete")
     if not name:
         raise PreconditionFailed("name must not be empty")
@@ -431,7 +450,7 @@ def _make_queue(broker: Broker, item: Item) -> None:
 
 def _make_binding(broker: Broker, item: Item) -> None:
     vhost = item.vhost(broker)
-    source, name = item.text("source"), item.text("destination")
+    source, name = item.name("source"), item.name("destination")
     if not source:
         # Every queue has this one.
         return
@@ -441,7 +460,7 @@ def _make_binding(broker: Broker, item: Item) -> None:
     destination = vhost.exchange(name) if kind == "exchange" else vhost.queues.get(name)
     if destination is None:
         raise NotFound(f"no {vhost.queue_title(name)}")
-    vhost.bind(source, destination, item.text("routing_key"), item.table("arguments"))
+    vhost.bind(source, destination, item.name("routing_key"), item.table("arguments"))
 
 
 Maker = Callable[[Broker, Item], None]
