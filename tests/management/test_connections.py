@@ -27,7 +27,7 @@ NUMBERS = [
 
 SETTINGS = """
 users = [
-  {name = "boss", password = "secret", tags = ["monitoring"]},
+  {name = "boss", password = "secret", tags = ["administrator"]},
   {name = "plain", password = "secret", tags = ["management"]},
 ]
 permissions = [
@@ -104,7 +104,7 @@ def test_connection_is_ended_with_the_reason_given(broker: Running, http: Http, 
 
 def test_all_connections_of_a_user_are_ended(shared: Running) -> None:
     """SPEC §9.1: /api/connections/username/{user}."""
-    http = shared.http("guest", "guest")
+    http = shared.http("boss", "secret")
     path = "/api/connections/username/plain"
     with connected(shared, "/", "plain", "secret") as one, connected(shared, "/", "plain", "secret") as two:
         assert [found["user"] for found in http.get(path)] == ["plain"] * 2
