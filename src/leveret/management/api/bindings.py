@@ -11,7 +11,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, bad_request, done, not_found
 from leveret.management.asking import Ask
 from leveret.management.direct import client_of
-from leveret.management.lists import listed
+from leveret.management.pieces import listed_in_pieces
 from leveret.management.properties_key import EMPTY, arguments_hash, properties_key, unquoted
 from leveret.management.routes import USER, VHOST, Route
 from leveret.management.values import parse_table, plain, text
@@ -34,13 +34,13 @@ def binding_view(vhost_name: str, binding: Binding) -> dict[str, Any]:
     }
 
 
-def list_bindings(ask: Ask, bindings: Iterable[Binding]) -> Answer:
+async def list_bindings(ask: Ask, bindings: Iterable[Binding]) -> Answer:
     """Bindings of the path's vhost as a list."""
-    return answer_list(ask, [(ask.vhost.name, binding) for binding in bindings])
+    return await answer_list(ask, [(ask.vhost.name, binding) for binding in bindings])
 
 
-def answer_list(ask: Ask, found: Iterable[Found]) -> Answer:
-    return listed(ask.query, found, lambda one: binding_view(*one), _order)
+async def answer_list(ask: Ask, found: Iterable[Found]) -> Answer:
+    return await listed_in_pieces(ask.query, found, lambda one: binding_view(*one), _order)
 
 
 def _order(found: Found) -> tuple[str, ...]:
@@ -67,9 +67,9 @@ def bindings_from(vhost: VirtualHost, source: Exchange) -> list[Binding]:
     return list(source.bindings.values())
 
 
-def get_bindings(ask: Ask) -> Answer:
+async def get_bindings(ask: Ask) -> Answer:
     """All bindings, or those of a vhost."""
-    return answer_list(
+    return await answer_list(
         ask,
         [
             (vhost.name, binding)
@@ -100,9 +100,9 @@ def destinations(ask: Ask) -> dict[str, Any]:
     raise not_found()
 
 
-def get_bindings_between(ask: Ask) -> Answer:
+async def get_bindings_between(ask: Ask) -> Answer:
     """The bindings between an exchange and a queue or another exchange."""
-    return list_bindings(ask, between(ask))
+    return await list_bindings(ask, between(ask))
 
 
 async def post_binding(ask: Ask) -> Answer:

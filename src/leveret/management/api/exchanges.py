@@ -11,7 +11,8 @@ from leveret.management.answers import Answer, Refused, bad_request, created, do
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.direct import Direct, client_of
-from leveret.management.lists import chosen, listed
+from leveret.management.lists import chosen
+from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Route
 from leveret.management.values import parse_properties, parse_table, plain
@@ -49,10 +50,12 @@ def find_exchange(ask: Ask) -> Exchange:
     return found
 
 
-def get_exchanges(ask: Ask) -> Answer:
+async def get_exchanges(ask: Ask) -> Answer:
     """All exchanges, or those of a vhost."""
     found = [(vhost, exchange) for vhost in ask.vhosts() for exchange in vhost.exchanges.values()]
-    return listed(ask.query, found, lambda one: exchange_view(ask, *one), lambda one: (one[0].name, one[1].name))
+    return await listed_in_pieces(
+        ask.query, found, lambda one: exchange_view(ask, *one), lambda one: (one[0].name, one[1].name)
+    )
 
 
 def get_exchange(ask: Ask) -> dict[str, Any]:
@@ -89,14 +92,14 @@ async def delete_exchange(ask: Ask) -> Answer:
     return done()
 
 
-def get_bindings_from(ask: Ask) -> Answer:
+async def get_bindings_from(ask: Ask) -> Answer:
     """The bindings that lead from an exchange."""
-    return list_bindings(ask, bindings_from(ask.vhost, find_exchange(ask)))
+    return await list_bindings(ask, bindings_from(ask.vhost, find_exchange(ask)))
 
 
-def get_bindings_to(ask: Ask) -> Answer:
+async def get_bindings_to(ask: Ask) -> Answer:
     """The bindings that lead to an exchange."""
-    return list_bindings(ask, bindings_to(ask.vhost, find_exchange(ask)))
+    return await list_bindings(ask, bindings_to(ask.vhost, find_exchange(ask)))
 
 
 # Publishing

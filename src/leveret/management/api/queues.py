@@ -12,7 +12,8 @@ from leveret.management.api.bindings import bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.consuming import connection_details, consumers_of
 from leveret.management.direct import client_of
-from leveret.management.lists import chosen, listed
+from leveret.management.lists import chosen
+from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Route
 from leveret.management.values import parse_table, plain
@@ -157,16 +158,20 @@ def find_queue(ask: Ask) -> Queue:
     return found
 
 
-def get_queues(ask: Ask) -> Answer:
+async def get_queues(ask: Ask) -> Answer:
     """All queues, or those of a vhost."""
     found = [(vhost, queue) for vhost in ask.vhosts() for queue in vhost.queues.values()]
-    return listed(ask.query, found, lambda one: short_view(ask, *one), lambda one: (one[0].name, one[1].name))
+    return await listed_in_pieces(
+        ask.query, found, lambda one: short_view(ask, *one), lambda one: (one[0].name, one[1].name)
+    )
 
 
-def get_detailed_queues(ask: Ask) -> Answer:
+async def get_detailed_queues(ask: Ask) -> Answer:
     """All queues, also with what they do not have."""
     found = [(vhost, queue) for vhost in ask.vhosts() for queue in vhost.queues.values()]
-    return listed(ask.query, found, lambda one: queue_view(ask, *one), lambda one: (one[0].name, one[1].name))
+    return await listed_in_pieces(
+        ask.query, found, lambda one: queue_view(ask, *one), lambda one: (one[0].name, one[1].name)
+    )
 
 
 def get_queue(ask: Ask) -> dict[str, Any]:
@@ -200,9 +205,9 @@ async def delete_queue(ask: Ask) -> Answer:
     return done()
 
 
-def get_queue_bindings(ask: Ask) -> Answer:
+async def get_queue_bindings(ask: Ask) -> Answer:
     """The bindings that lead to a queue."""
-    return list_bindings(ask, bindings_to(ask.vhost, find_queue(ask)))
+    return await list_bindings(ask, bindings_to(ask.vhost, find_queue(ask)))
 
 
 async def purge_queue(ask: Ask) -> Answer:
