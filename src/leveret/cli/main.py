@@ -101,10 +101,14 @@ async def manage(node: Node, config: Config) -> Any:
 
     management = Management(node)
     try:
-        node.other_listeners["http"] = await management.start(config.host, config.management_port)
+        port = config.management_port
+        node.other_listeners["http"] = await management.start(config.host, port)
+        port = config.prometheus_port
+        node.other_listeners["prometheus"] = await management.start_metrics(config.host, port)
     except OSError as error:
+        await management.stop()
         await node.stop()
-        raise CannotListen(config.host, config.management_port, error) from error
+        raise CannotListen(config.host, port, error) from error
     return management
 
 

@@ -10,9 +10,6 @@ from leveret.management.api import (
 )
 from leveret.management.routes import Route
 
-# Asked without a login, and on a port of their own too.
-METRICS: list[Route] = []
-
 ROUTES: list[Route] = [
     *channels.ROUTES,
     *connections.ROUTES,
@@ -20,5 +17,4 @@ ROUTES: list[Route] = [
     *nodes.ROUTES,
     *overview.ROUTES,
     *vhosts.ROUTES,
-    *METRICS,
 ]
