@@ -200,3 +200,25 @@ def test_each_level_is_detached() -> None:
     entries = filled(chain, 0, 5, 0, 5)
     assert chain.detach() == [entries[0], entries[1]]
     assert chain.first() is None
+
+
+def test_part_of_it_is_shown(chain: Chain) -> None:
+    """SPEC §9.4: a peek shows some of what waits, and leaves it."""
+    filled(chain, 0, 0, 0, 0, 0, 0)
+    first, second = take(chain), take(chain)
+    chain.put_back([first, second])
+    third = chain.entries()[2]
+    chain.forget(third, 5)
+    assert [one.seq for one in chain.span(0, 3)] == [1, 2, 4]
+    assert [one.seq for one in chain.span(1, 2)] == [2, 4]
+    assert [one.seq for one in chain.span(0, 1)] == [1]
+    assert [one.seq for one in chain.span(3, 10)] == [5, 6]
+    assert chain.span(5, 1) == chain.span(0, 0) == []
+    assert seqs(chain) == [1, 2, 4, 5, 6]
+
+
+def test_highest_priority_is_shown_first() -> None:
+    """SPEC §9.4, §4.3."""
+    chain = Priorities(2)
+    filled(chain, 0, 2, 1, 2)
+    assert [one.seq for one in chain.span(1, 2)] == [4, 3]

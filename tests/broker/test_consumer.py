@@ -206,3 +206,31 @@ def test_one_that_left_is_not_revived(new_listener: NewListener) -> None:
     rotation.remove(small)
     rotation.revive()
     assert (small.active, rotation.active_count) == (False, 0)
+
+
+def test_nobody_is_next_while_it_is_paused(new_listener: NewListener) -> None:
+    """SPEC §9.4: a queue's consumers can be paused; those that come or have room meanwhile wait too."""
+    rotation = Rotation()
+    first, second, third = new_listener("a"), new_listener("b"), new_listener("c")
+    rotation.add(first)
+    rotation.add(second)
+    rotation.next(1)
+    rotation.pause()
+    rotation.add(third)
+    rotation.activate(first)
+    assert rotation.next(1) is None
+    assert rotation.active_count == 0
+    rotation.remove(second)
+    rotation.unpause()
+    assert tags(rotation, 2) == ["a", "c"]
+
+
+def test_only_the_single_active_one_goes_on_after_a_pause(new_listener: NewListener) -> None:
+    """SPEC §9.4, §6.1."""
+    rotation = Rotation()
+    rotation.single = True
+    rotation.add(new_listener("a"))
+    rotation.add(new_listener("b"))
+    rotation.pause()
+    rotation.unpause()
+    assert tags(rotation, 2) == ["a", "a"]

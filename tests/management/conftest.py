@@ -13,6 +13,35 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
+LIMITED = """
+users = [
+    {name = "guest", password = "guest", tags = ["administrator"]},
+    {name = "some", password = "some", tags = ["management"]},
+]
+permissions = [
+    {user = "guest", configure = ".*", write = ".*", read = ".*"},
+    {user = "guest", vhost = "other", configure = ".*", write = ".*", read = ".*"},
+    {user = "some", configure = "^mine", write = "^(mine|amq\\\\.default)", read = "^readable"},
+]
+vhosts = [{name = "/"}, {name = "other"}]
+policies = [
+    {name = "users", vhost = "other", pattern = "^q", definition = {max-length = 10, message-ttl = 1000}},
+]
+operator_policies = [
+    {name = "operators", vhost = "other", pattern = "", apply-to = "queues", definition = {max-length = 5, expires = 60000}},
+]
+"""
+
+
+@pytest.fixture(scope="session")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A broker with a user who may do little, and with policies in the vhost `other`."""
+    folder = Path(tmp_path_factory.mktemp("limited"))
+    (folder / "leveret.toml").write_text(LIMITED)
+    with Running(folder, "--config", str(folder / "leveret.toml")) as running:
+        yield running
+
+
 @pytest.fixture
 def http(broker: Running) -> Http:
     """guest, an administrator."""

@@ -85,6 +85,23 @@ class Chain:
             entry = entry.next
         return found
 
+    def span(self, offset: int, count: int) -> list[Entry]:
+        """Up to `count` entries in the order they would go, without the first `offset`."""
+        found: list[Entry] = []
+        for requeued in reversed(self._requeued):
+            if requeued.waiting and offset > 0:
+                offset -= 1
+            elif requeued.waiting and len(found) < count:
+                found.append(requeued)
+        entry = self._head
+        while entry is not None and len(found) < count:
+            if entry.waiting and offset > 0:
+                offset -= 1
+            elif entry.waiting:
+                found.append(entry)
+            entry = entry.next
+        return found
+
     def detach(self) -> list[Entry]:
         """Empty it; the heads of the chains that have to be taken apart."""
         heads = self._requeued
@@ -180,6 +197,9 @@ class Priorities(Chain):
 
     def entries(self) -> list[Entry]:
         return [entry for chain in reversed(self._levels) for entry in chain.entries()]
+
+    def span(self, offset: int, count: int) -> list[Entry]:
+        return self.entries()[offset : offset + count]
 
     def detach(self) -> list[Entry]:
         self._highest = 0

@@ -42,6 +42,7 @@ cdef class Rotation:
     cdef public list oversized
     cdef public Py_ssize_t active_count
     cdef public bint single
+    cdef public bint paused
     cpdef add(self, Consumer consumer)
     cpdef remove(self, Consumer consumer)
     cpdef activate(self, Consumer consumer)
@@ -49,6 +50,10 @@ cdef class Rotation:
     cpdef revive(self)
     @cython.locals(level=Level, active=list, consumer=Consumer)
     cpdef Consumer next(self, Py_ssize_t size)
+    @cython.locals(level=Level, consumer=Consumer)
+    cpdef pause(self)
+    @cython.locals(consumer=Consumer)
+    cpdef unpause(self)
     @cython.locals(level=Level)
     cdef Level _level(self, long priority)
     @cython.locals(at=Py_ssize_t)

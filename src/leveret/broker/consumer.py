@@ -7,6 +7,7 @@ kind of consumer overrides; the queue itself never learns who listens.
   (2) A consumer found unable to take one leaves the rotation; whoever gives it room again must `activate` it. One that has
       room, but not for so large a message, is in `oversized` and is revived when another message comes first.
   (3) A consumer without acknowledgement uses no window, but waits while its channel's count is used up.
+  (4) While it is `paused` nobody is in the rotation.
 """
 
 from typing import TYPE_CHECKING
@@ -131,7 +132,7 @@ class Level:
 class Rotation:
     """The consumers of one queue; with `single` only the first of them is active."""
 
-    __slots__ = ("active_count", "everyone", "levels", "oversized", "single")
+    __slots__ = ("active_count", "everyone", "levels", "oversized", "paused", "single")
 
     def __init__(self) -> None:
         self.everyone: list[Consumer] = []
@@ -139,6 +140,7 @@ class Rotation:
         self.oversized: list[Consumer] = []
         self.active_count = 0
         self.single = False
+        self.paused = False
 
     def check_new(self, consumer: Consumer, title: str) -> None:
         """Refuse a consumer that wants its queue, called `title`, for itself, or that another has for itself."""
@@ -165,7 +167,9 @@ class Rotation:
 
     def activate(self, consumer: Consumer) -> None:
         """Put a consumer that has room again at the end of the turn."""
-        if consumer.active or not consumer.subscribed or (self.single and consumer is not self.everyone[0]):
+        if consumer.active or not consumer.subscribed or self.paused:
+            return
+        if self.single and consumer is not self.everyone[0]:
             return
         consumer.active = True
         self.active_count += 1
@@ -194,6 +198,19 @@ class Rotation:
         waiting = self.oversized
         self.oversized = []
         for consumer in waiting:
+            self.activate(consumer)
+
+    def pause(self) -> None:
+        """Give nobody anything until `unpause`."""
+        self.paused = True
+        for level in self.levels:
+            for consumer in list(level.active):
+                self._deactivate(level, consumer)
+
+    def unpause(self) -> None:
+        """Count all in again; the queue's `dispatch` must follow."""
+        self.paused = False
+        for consumer in self.everyone:
             self.activate(consumer)
 
     def _level(self, priority: int) -> Level:

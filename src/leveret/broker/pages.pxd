@@ -34,6 +34,8 @@ cdef class Pages:
     cdef public long long body_bytes
     @cython.locals(last=Page)
     cpdef add(self, long long seq, long long location, Py_ssize_t body_size, long delivery_count, bint redelivered)
+    @cython.locals(page=Page, at=Py_ssize_t, found=list)
+    cpdef list span(self, Py_ssize_t offset, Py_ssize_t count)
     @cython.locals(page=Page)
     cpdef Page take(self)
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)

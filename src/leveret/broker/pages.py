@@ -102,6 +102,18 @@ class Pages:
         self.count += 1
         self.body_bytes += body_size
 
+    def span(self, offset: int, count: int) -> list[tuple[int, int, int, int, bool]]:
+        """Up to `count` records in order, without the first `offset`; each as `add` takes it."""
+        found: list[tuple[int, int, int, int, bool]] = []
+        for page in self._pages:
+            at = min(offset, page.count)
+            offset -= at
+            while at < page.count and len(found) < count:
+                redelivered = page.redelivered(at)
+                found.append((page.seq(at), page.location(at), page.body_size(at), page.delivery_count(at), redelivered))
+                at += 1
+        return found
+
     def take(self) -> Page:
         """The oldest page, whose messages are not counted here any more."""
         page = self._pages.pop(0)

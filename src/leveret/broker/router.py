@@ -53,6 +53,10 @@ class Router:
                 self._reach(destination, queues, pending)
         return queues
 
+    def keeps(self) -> bool:
+        """Whether a queue on the last route keeps the message without being a destination."""
+        return bool(self._keepers)
+
     def keep(self, message: Message, now: int) -> None:
         """Give a message to the queues on its last route that keep it without being destinations."""
         for queue in self._keepers:

@@ -6,6 +6,7 @@ disk once `synced` has reached the `position` of that moment; here that is alway
 Knows nothing of files; a real one overrides all of it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from leveret.broker.message import Entry, Message
@@ -47,6 +48,9 @@ class Storage:
 
     def release(self, entry: Entry) -> None:
         """What was kept of an entry that no ledger knows is of no use any more."""
+
+    def peek(self, queue: Any, page: Page, done: Callable[[list[Entry] | None], None]) -> None:
+        """Read what is paged out and leave it there; `done` gets it, later, or None if it has gone meanwhile."""
 
     def forget(self, page: Page, ledger: Any) -> None:
         """Messages that are paged out are gone."""

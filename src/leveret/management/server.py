@@ -52,9 +52,11 @@ class Management:
     async def _listen(self, host: str, port: int, routes: list[Route]) -> tuple[str, int]:
         app = web.Application(client_max_size=BODY_MAX)
         for route in routes:
-            app.router.add_route(route.method, route.path, self._handler(route))
+            # Names may have anything in them, braces too.
+            path = route.path.replace("}", ":[^/]+}")
+            app.router.add_route(route.method, path, self._handler(route))
             if route.method == "GET":
-                app.router.add_route("HEAD", route.path, self._handler(route))
+                app.router.add_route("HEAD", path, self._handler(route))
         app.middlewares.append(self._faults)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
         self._runners.append(runner)

@@ -124,7 +124,13 @@ def on_basic_cancel(channel: "Channel", m: BasicCancel) -> None:
 
 
 def on_basic_get(channel: "Channel", m: BasicGet) -> None:
-    name = channel.queue_name(m.queue)
+    queue = queue_to_get_from(channel, channel.queue_name(m.queue))
+    queue.used(channel.session.now)
+    _get(channel, m, queue)
+
+
+def queue_to_get_from(channel: "Channel", name: str) -> Queue:
+    """The queue of that name, if the client may take messages from it one by one."""
     channel.session.rights.check_queue("read", name)
     queue = channel.vhost.queue(name, channel.session)
     if queue.traits.single_active_consumer and queue_type(queue.arguments) == "quorum":
@@ -132,8 +138,7 @@ def on_basic_get(channel: "Channel", m: BasicGet) -> None:
             f"cannot obtain access to locked {queue.title}. basic.get operations are not supported by quorum queues "
             "with single active consumer"
         )
-    queue.used(channel.session.now)
-    _get(channel, m, queue)
+    return queue
 
 
 def _get(channel: "Channel", m: BasicGet, queue: Queue) -> None:

@@ -99,6 +99,16 @@ class Node:
         assert self._outbox is not None
         return await self._outbox.change(function)
 
+    def do(self, function: Callable[[], T]) -> T:
+        """Call what changes the model, from outside of any connection; what changed is on disk later."""
+        assert self._outbox is not None
+        return self._outbox.do(function)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return when this is so; it must become so by what the broker does."""
+        assert self._outbox is not None
+        await self._outbox.until(condition)
+
     def _on_storage_failed(self, error: BaseException) -> None:
         """Promise nothing more: refuse what waits for it, and have the broker stopped."""
         log.critical("storage failed, the broker stops: %s", error)

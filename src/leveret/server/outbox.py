@@ -39,6 +39,7 @@ class Outbox:
         self._alarm: asyncio.TimerHandle | None = None
         self._unsynced: list[Transport] = []
         self._synced_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     def wake(self, transport: "Transport") -> None:
         """This connection has something to send."""
@@ -64,19 +65,45 @@ class Outbox:
 
     async def change(self, function: Callable[[], T]) -> T:
         """Change the model from outside of any connection's pass, and return when what changed is on disk."""
-        work = self._broker.work
-        work.now = now_ms()
-        work.begin()
-        try:
-            result = function()
-        finally:
-            self.schedule()
+        result = self.do(function)
         position = self._broker.storage.position()
         if position > self._broker.storage.synced:
             done = self._loop.create_future()
             self._synced_waiters.append((position, done))
             await done
         return result
+
+    def do(self, function: Callable[[], T]) -> T:
+        """Change the model from outside of any connection's pass."""
+        work = self._broker.work
+        work.now = now_ms()
+        work.begin()
+        try:
+            return function()
+        finally:
+            self.schedule()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return when this is so; it is looked at when a turn ends."""
+        if not condition():
+            done = self._loop.create_future()
+            self._waiters.append((condition, done))
+            await done
+
+    def _look_for_waiters(self) -> None:
+        waiting, self._waiters = self._waiters, []
+        for condition, done in waiting:
+            if done.done():
+                continue
+            try:
+                met = condition()
+            except Exception as error:  # whoever waits is told, and the turn goes on
+                done.set_exception(error)
+                continue
+            if met:
+                done.set_result(None)
+            else:
+                self._waiters.append((condition, done))
 
     def _tell_waiters(self) -> None:
         synced = self._broker.storage.synced
@@ -89,8 +116,10 @@ class Outbox:
 
     def on_failed(self, error: BaseException) -> None:
         """Storage has failed: whoever waits outside of a connection hears it."""
-        waiting, self._synced_waiters = self._synced_waiters, []
-        for _, done in waiting:
+        waiting = [done for _, done in self._synced_waiters] + [done for _, done in self._waiters]
+        self._synced_waiters = []
+        self._waiters = []
+        for done in waiting:
             if not done.done():
                 done.set_exception(error)
 
@@ -123,6 +152,8 @@ class Outbox:
         self.arm()
         self._broker.storage.flush()
         self._alarms.end_turn()
+        if self._waiters:
+            self._look_for_waiters()
         woken, self._woken = self._woken, []
         for transport in woken:
             transport.flush()

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.journal import Batch, Removal
 from leveret.store.paging import Filling, Reading
+from leveret.store.peeking import Peek
 
 log = logging.getLogger("leveret.store")
 
 Done = Callable[[BaseException | None], None]
-Subject = Batch | Removal | Reading | Filling
+Subject = Batch | Removal | Reading | Filling | Peek
 
 
 class Work:
@@ -71,7 +72,7 @@ def carry_out(work: Work, definitions: DefinitionsFile, sync: bool) -> None:
     """Do one piece of work; without `sync`, have nothing synced but what takes the place of a file that is removed."""
     if work.changes:
         definitions.change(work.changes)
-    if isinstance(work.subject, Reading | Filling):
+    if isinstance(work.subject, Reading | Filling | Peek):
         work.subject.read()
         return
     if not sync and isinstance(work.subject, Removal):

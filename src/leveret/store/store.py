@@ -20,6 +20,7 @@ from leveret.store.holding import Hold
 from leveret.store.journal import Batch, Journal, Ledger
 from leveret.store.layout import HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.paging import Filling, Reading, page_out, strip
+from leveret.store.peeking import Peek
 from leveret.store.records import Place, read_head, read_message, read_place
 from leveret.store.segment import Segment
 
@@ -86,7 +87,7 @@ class Store(Storage):
         self._writing = False
         self._writing_size = 0
         self._spilling_size = 0
-        self._readings: list[Reading | Filling] = []
+        self._readings: list[Reading | Filling | Peek] = []
         self._cleaning: set[Journal] = set()
         self._removable: list[tuple[int, Journal, Segment, list[Segment]]] = []
         self.open_groups: set[int] = set()
@@ -279,7 +280,7 @@ class Store(Storage):
             else:
                 self._committer.put(Work(reading, [], partial(self._read, reading), sync=False))
 
-    def _read(self, reading: Reading | Filling, error: BaseException | None) -> None:
+    def _read(self, reading: Reading | Filling | Peek, error: BaseException | None) -> None:
         if error is not None:
             self._fail(error)
             return
@@ -306,6 +307,10 @@ class Store(Storage):
         start = offset - PLACES_AT - PLACE_SIZE * place.number
         length = read_head(log.read(segment, start, HEAD_SIZE), 0)[0]
         return read_message(log.read(segment, start, length), 0)
+
+    def peek(self, queue: Queue, page: Page, done: Callable[[list[Entry] | None], None]) -> None:
+        self._readings.append(Peek(self, queue, page, done))
+        self._read_waiting()
 
     def release(self, entry: Entry) -> None:
         self._log(entry.location).release(entry.location)

@@ -1,0 +1,170 @@
+"""Bindings, those from the default exchange included, which nobody has made."""
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote_plus
+
+from leveret.broker.binding import Binding
+from leveret.broker.exchange import Exchange
+from leveret.broker.queue import Queue
+from leveret.broker.vhost import VirtualHost
+from leveret.management.answers import Answer, bad_request, done, not_found
+from leveret.management.asking import Ask
+from leveret.management.direct import client_of
+from leveret.management.pieces import listed_in_pieces
+from leveret.management.properties_key import EMPTY, arguments_hash, properties_key, unquoted
+from leveret.management.routes import USER, VHOST, Route
+from leveret.management.values import parse_table, plain, text
+from leveret.wire.spec import ExchangeBind, ExchangeUnbind, Method, QueueBind, QueueUnbind
+from leveret.wire.values import Table
+
+Found = tuple[str, Binding]
+
+
+def binding_view(vhost_name: str, binding: Binding) -> dict[str, Any]:
+    """A binding as the API shows it."""
+    return {
+        "source": binding.source.name,
+        "vhost": vhost_name,
+        "destination": binding.destination.name,
+        "destination_type": "queue" if isinstance(binding.destination, Queue) else "exchange",
+        "routing_key": text(binding.routing_key),
+        "arguments": plain(binding.arguments),
+        "properties_key": properties_key(binding.routing_key, binding.arguments),
+    }
+
+
+async def list_bindings(ask: Ask, bindings: Iterable[Binding]) -> Answer:
+    """Bindings of the path's vhost as a list."""
+    return await answer_list(ask, [(ask.vhost.name, binding) for binding in bindings])
+
+
+async def answer_list(ask: Ask, found: Iterable[Found]) -> Answer:
+    return await listed_in_pieces(ask.query, found, lambda one: binding_view(*one), _order)
+
+
+def _order(found: Found) -> tuple[str, ...]:
+    vhost_name, binding = found
+    return (vhost_name, binding.source.name, binding.destination.name, binding.routing_key)
+
+
+def implicit(vhost: VirtualHost, queue: Queue) -> Binding:
+    """The binding from the default exchange that every queue has."""
+    return Binding(vhost.exchanges[""], queue, queue.name, {})
+
+
+def bindings_to(vhost: VirtualHost, destination: Queue | Exchange) -> list[Binding]:
+    """What leads to a queue or exchange."""
+    if isinstance(destination, Queue):
+        return [implicit(vhost, destination), *destination.bindings.values()]  # type: ignore[list-item]
+    return list(destination.inbound.values())
+
+
+def bindings_from(vhost: VirtualHost, source: Exchange) -> list[Binding]:
+    """What leads from an exchange."""
+    if not source.name:
+        return [implicit(vhost, queue) for queue in vhost.queues.values()]
+    return list(source.bindings.values())
+
+
+async def get_bindings(ask: Ask) -> Answer:
+    """All bindings, or those of a vhost."""
+    return await answer_list(
+        ask,
+        [
+            (vhost.name, binding)
+            for vhost in ask.vhosts()
+            for exchange in vhost.exchanges.values()
+            for binding in bindings_from(vhost, exchange)
+        ],
+    )
+
+
+def between(ask: Ask) -> list[Binding]:
+    """The bindings between the path's ends."""
+    vhost = ask.vhost
+    source = vhost.exchanges.get(ask.path["source"])
+    destination = destinations(ask).get(ask.path["destination"])
+    if source is None or destination is None:
+        return []
+    return [binding for binding in bindings_to(vhost, destination) if binding.source is source]
+
+
+def destinations(ask: Ask) -> dict[str, Any]:
+    """Whatever may be called what the path calls the destination."""
+    kind = ask.path["kind"]
+    if kind == "q":
+        return ask.vhost.queues
+    if kind == "e":
+        return ask.vhost.exchanges
+    raise not_found()
+
+
+async def get_bindings_between(ask: Ask) -> Answer:
+    """The bindings between an exchange and a queue or another exchange."""
+    return await list_bindings(ask, between(ask))
+
+
+async def post_binding(ask: Ask) -> Answer:
+    """Bind; the answer says by which key the binding is found."""
+    destinations(ask)
+    key = ask.body.get("routing_key", "")
+    arguments = parse_table(ask.body.get("arguments"))
+    if not isinstance(key, str):
+        raise bad_request("routing_key must be text")
+    await ask.change(client_of(ask).call, bind_method(ask, key, arguments))
+    found = properties_key(key, arguments)
+    # RabbitMQ: relative to the path that was asked for.
+    return Answer(None, 201, {"Location": f"{quote_plus(ask.path['destination'])}/{quote_plus(found)}"})
+
+
+def bind_method(ask: Ask, routing_key: str, arguments: Table) -> Method:
+    source, destination = ask.path["source"], ask.path["destination"]
+    if ask.path["kind"] == "q":
+        return QueueBind(destination, source, routing_key, no_wait=True, arguments=arguments)
+    return ExchangeBind(destination, source, routing_key, no_wait=True, arguments=arguments)
+
+
+def unbind_method(ask: Ask, binding: Binding) -> Method:
+    source, destination = binding.source.name, binding.destination.name
+    if ask.path["kind"] == "q":
+        return QueueUnbind(destination, source, binding.routing_key, arguments=binding.arguments)
+    return ExchangeUnbind(destination, source, binding.routing_key, no_wait=True, arguments=binding.arguments)
+
+
+def find_binding(ask: Ask) -> Binding:
+    """The binding that the path's key names, or 404."""
+    parts = ask.path["props"].split("~")
+    if ask.path["props"] == EMPTY:
+        key, hashed = "", ""
+    elif len(parts) <= 2:
+        key, hashed = unquoted(parts[0]), unquoted(parts[1]) if len(parts) == 2 else ""
+    else:
+        raise not_found()
+    for binding in between(ask):
+        if binding.routing_key == key and (arguments_hash(binding.arguments) if binding.arguments else "") == hashed:
+            return binding
+    raise not_found()
+
+
+def get_binding(ask: Ask) -> dict[str, Any]:
+    """One binding."""
+    return binding_view(ask.vhost.name, find_binding(ask))
+
+
+async def delete_binding(ask: Ask) -> Answer:
+    """Unbind."""
+    await ask.change(client_of(ask).call, unbind_method(ask, find_binding(ask)))
+    return done()
+
+
+ONE = "/api/bindings/{vhost}/e/{source}/{kind}/{destination}"
+
+ROUTES = [
+    Route("GET", "/api/bindings", USER, get_bindings),
+    Route("GET", "/api/bindings/{vhost}", VHOST, get_bindings),
+    Route("GET", ONE, VHOST, get_bindings_between),
+    Route("POST", ONE, VHOST, post_binding),
+    Route("GET", ONE + "/{props}", VHOST, get_binding),
+    Route("DELETE", ONE + "/{props}", VHOST, delete_binding),
+]

@@ -1,0 +1,87 @@
+"""Field tables and properties as JSON has them, and back.
+
+(1) What the wire has and JSON has not becomes the nearest: every kind of integer a number, octets and odd text as far as
+    they are UTF-8, decimals numbers.
+(2) Numbers from JSON are 64 bits wide, or doubles, as RabbitMQ takes them.
+"""
+
+from dataclasses import fields
+from decimal import Decimal
+from typing import Any
+
+from leveret.errors import SyntaxFault
+from leveret.management.answers import bad_request
+from leveret.wire.properties import Properties, encode_properties
+from leveret.wire.values import Table, encode_table
+
+NUMBERS = ("delivery_mode", "priority", "timestamp")
+
+
+def plain(value: Any) -> Any:
+    """A field-table value as JSON can say it."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float | Decimal):
+        return float(value)
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {text(name): plain(item) for name, item in value.items()}
+    return [plain(item) for item in value]
+
+
+def text(name: str) -> str:
+    """Text that may have octets in it which are none."""
+    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def properties_view(properties: Properties) -> dict[str, Any]:
+    """The properties that are there."""
+    found = {field.name: getattr(properties, field.name) for field in fields(properties)}
+    return {name: plain(value) for name, value in found.items() if value is not None}
+
+
+def parse_table(value: Any, name: str = "arguments") -> Table:
+    """A field table from JSON; nothing is an empty one."""
+    # RabbitMQ: an empty list is an empty table too; some clients have no other.
+    if value in (None, [], ""):
+        return {}
+    if not isinstance(value, dict):
+        raise bad_request(f"{name} must be an object")
+    try:
+        encode_table(value)
+    except (ValueError, KeyError, SyntaxFault) as error:
+        raise bad_request(f"{name}: {error}") from None
+    return value
+
+
+def parse_properties(value: Any) -> Properties:
+    """A message's properties from JSON; what is no property is left out, as RabbitMQ does."""
+    if value in (None, [], ""):
+        value = {}
+    if not isinstance(value, dict):
+        raise bad_request("properties must be an object")
+    properties = Properties()
+    for field in fields(properties):
+        if value.get(field.name) is not None:
+            setattr(properties, field.name, _property(field.name, value[field.name]))
+    try:
+        encode_properties(properties)
+    except (ValueError, KeyError, SyntaxFault) as error:
+        raise bad_request(f"properties: {error}") from None
+    return properties
+
+
+def _property(name: str, value: Any) -> Any:
+    if name == "headers":
+        return parse_table(value, "headers")
+    if name in NUMBERS:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise bad_request(f"{{not_int,{name}}}")
+    elif not isinstance(value, str):
+        raise bad_request(f"{{not_string,{name}}}")
+    return value
