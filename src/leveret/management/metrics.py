@@ -8,10 +8,10 @@ import asyncio
 import platform
 import time
 import uuid
-from collections.abc import Iterable, Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
+from leveret import __version__
 from leveret.broker.queue import Queue
 from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
@@ -209,7 +209,7 @@ def add_identity(page: Page, ask: Ask) -> None:
         prometheus_plugin_version=rabbitmq,
         prometheus_client_version="4.11.0",
         erlang_version=f"Python {platform.python_version()}",
-        product_version=version("leveret"),
+        product_version=__version__,
         product_name="Leveret",
     )
     page.add([families.BUILD], [1], build)
@@ -265,15 +265,22 @@ class Sums:
 
     def add(self, transport: Transport, connection: Connection) -> None:
         self.connections += 1
-        self.connection = list(map(sum, zip(self.connection, connection_values(transport, connection), strict=True)))
-        self.traffic = [self.traffic[0] + transport.received_bytes, self.traffic[1] + transport.sent_bytes]
+        add_up(self.connection, connection_values(transport, connection))
+        self.traffic[0] += transport.received_bytes
+        self.traffic[1] += transport.sent_bytes
         for channel in connection.session.channels.values():
             self.channels += 1
             tally, values = channel.tally, channel_values(channel)
             self.tally.add(tally)
             self.publishers += 1 if tally.publish else 0
             self.unconfirmed += values[2]
-            self.channel = list(map(sum, zip(self.channel, values, strict=True)))
+            add_up(self.channel, values)
+
+
+def add_up(sums: list[int], values: Sequence[int]) -> None:
+    for at, value in enumerate(values):
+        if value:
+            sums[at] += value
 
 
 async def sum_of_connections(page: Page, ask: Ask) -> Sums:
@@ -330,15 +337,26 @@ async def queue_rows(page: Page, vhosts: Iterable[VirtualHost]) -> list[tuple[st
     return rows
 
 
+async def each(
+    page: Page, rows: Sequence[tuple[str, tuple[int, ...]]], values: Callable[[Sequence[int]], tuple[int, ...]]
+) -> list[tuple[str, tuple[int, ...]]]:
+    """The same labels with what is shown of the facts."""
+    found = []
+    for at in range(0, len(rows), GROUP):
+        found += [(labels, values(facts)) for labels, facts in rows[at : at + GROUP]]
+        await page.rest()
+    return found
+
+
 async def add_queues(page: Page, vhosts: Iterable[VirtualHost], wanted: Sequence[str]) -> None:
     """The families of queues that are wanted."""
     if not QUEUE_FAMILIES & set(wanted):
         return
     rows = await queue_rows(page, vhosts)
     if "queue_coarse_metrics" in wanted:
-        await page.add_rows(families.QUEUE_COARSE, [(labels, queue_coarse_values(facts)) for labels, facts in rows])
+        await page.add_rows(families.QUEUE_COARSE, await each(page, rows, queue_coarse_values))
     if "queue_metrics" in wanted:
-        await page.add_rows(families.QUEUE, [(labels, queue_values(facts)) for labels, facts in rows])
+        await page.add_rows(families.QUEUE, await each(page, rows, queue_values))
     elif "queue_consumer_count" in wanted:
         await page.add_rows(families.QUEUE_CONSUMERS, [(labels, facts[4:5]) for labels, facts in rows])
     if "channel_queue_exchange_metrics" in wanted:
