@@ -3,3 +3,4 @@
 import os
 
 os.environ.setdefault("LEVERET_MANAGEMENT_PORT", "0")
+os.environ.setdefault("LEVERET_PROMETHEUS_PORT", "0")

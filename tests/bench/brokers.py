@@ -68,7 +68,7 @@ def stop_on_sigterm() -> None:
 def leveret(plain: bool = False, folder: Path | None = None) -> Iterator[Broker]:
     """Run Leveret, compiled if it was built so, or as plain Python; in `folder` what it keeps stays."""
     environment = {name: value for name, value in os.environ.items() if name != "LEVERET_PURE"}
-    environment["LEVERET_MANAGEMENT_PORT"] = "0"
+    environment |= {"LEVERET_MANAGEMENT_PORT": "0", "LEVERET_PROMETHEUS_PORT": "0"}
     if plain:
         environment["LEVERET_PURE"] = "1"
     with _scratch("leveret") if folder is None else nullcontext(folder) as place:

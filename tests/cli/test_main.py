@@ -59,7 +59,7 @@ def test_ready_line_has_the_form_that_scripts_read(tmp_path: Path) -> None:
         line = process.stdout.readline()
         process.terminate()
         assert process.stdout.read() == ""
-    assert re.fullmatch(r"ready amqp=127\.0\.0\.1:\d+ http=127\.0\.0\.1:\d+\n", line)
+    assert re.fullmatch(r"ready amqp=127\.0\.0\.1:\d+ http=127\.0\.0\.1:\d+ prometheus=127\.0\.0\.1:\d+\n", line)
     assert process.returncode == 0
 
 

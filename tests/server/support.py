@@ -48,6 +48,7 @@ class Process:
             )
         self.port = 0
         self.http_port = 0
+        self.prometheus_port = 0
 
     def __enter__(self) -> Self:
         assert self.popen.stdout is not None
@@ -55,6 +56,7 @@ class Process:
         assert line.startswith("ready amqp="), f"{line!r}: {self.log}"
         listeners = dict(word.split("=", 1) for word in line.split()[1:])
         self.port = int(listeners["amqp"].rpartition(":")[2])
+        self.prometheus_port = int(listeners.get("prometheus", ":0").rpartition(":")[2])
         self.http_port = int(listeners.get("http", ":0").rpartition(":")[2])
         return self
 

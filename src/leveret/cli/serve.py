@@ -82,13 +82,17 @@ async def manage(node: Node, config: Config) -> Any:
     from leveret.management.server import Management  # noqa: PLC0415 - `leveret --help` needs no aiohttp
 
     management = Management(node)
+    port = config.management_port
     try:
-        node.other_listeners["http"] = await management.start(config.host, config.management_port)
-        if config.storage == "disk":
-            await management.open_socket(Path(config.data_dir) / SOCKET_NAME)
+        node.other_listeners["http"] = await management.start(config.host, port)
+        port = config.prometheus_port
+        node.other_listeners["prometheus"] = await management.start_metrics(config.host, port)
     except OSError as error:
+        await management.stop()
         await node.stop()
-        raise CannotListen(config.host, config.management_port, error) from error
+        raise CannotListen(config.host, port, error) from error
+    if config.storage == "disk":
+        await management.open_socket(Path(config.data_dir) / SOCKET_NAME)
     return management
 
 

@@ -13,8 +13,9 @@ from aiohttp import web
 
 from leveret.broker.access import User
 from leveret.errors import AMQPError
+from leveret.management import metrics
 from leveret.management.answers import Answer, Refused, from_fault
-from leveret.management.api import METRICS, ROUTES
+from leveret.management.api import ROUTES
 from leveret.management.asking import Ask
 from leveret.management.login import REALM, LocalUser, check_level, login
 from leveret.management.routes import NOBODY_ASKED, Route
@@ -50,11 +51,11 @@ class Management:
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; where that is. OSError if it cannot be."""
         self._statistics.start()
-        return await self._listen(host, port, ROUTES)
+        return await self._listen(host, port, [*ROUTES, *metrics.ROUTES])
 
     async def start_metrics(self, host: str, port: int) -> tuple[str, int]:
         """Listen for those who only want metrics."""
-        return await self._listen(host, port, METRICS)
+        return await self._listen(host, port, metrics.ROUTES)
 
     async def _listen(self, host: str, port: int, routes: list[Route]) -> tuple[str, int]:
         runner = await self._runner(routes, None)

@@ -24,6 +24,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     port: Port = 5672
     management: bool = True
     management_port: Port = 15672
+    prometheus_port: Port = 15692
     data_dir: str = "leveret-data"
     storage: Literal["disk", "memory"] = "disk"
     sync: Literal["always", "os"] = "always"

@@ -24,9 +24,6 @@ from leveret.management.api import (
 )
 from leveret.management.routes import Route
 
-# Asked without a login, and on a port of their own too.
-METRICS: list[Route] = []
-
 ROUTES: list[Route] = [
     *bindings.ROUTES,
     *channels.ROUTES,
@@ -48,5 +45,4 @@ ROUTES: list[Route] = [
     *queues.ROUTES,
     *users.ROUTES,
     *vhosts.ROUTES,
-    *METRICS,
 ]

@@ -13,6 +13,7 @@ from leveret.management.asking import Ask, parse_bool
 from leveret.management.consuming import connection_details, consumers_of
 from leveret.management.direct import client_of
 from leveret.management.lists import chosen
+from leveret.management.moments import moment
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Route
@@ -39,6 +40,7 @@ GARBAGE_COLLECTION = {
 def queue_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
     """A queue as the API shows it."""
     node_name = ask.broker.settings.node_name
+    history = ask.statistics.of(queue)
     messages = {
         "messages": queue.ready_count + queue.unacked_count,
         "messages_ready": queue.ready_count,
@@ -57,7 +59,7 @@ def queue_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
         "policy": None if queue.policy is None else queue.policy.name,
         "operator_policy": None if queue.operator_policy is None else queue.operator_policy.name,
         "effective_policy_definition": effective_definition(queue.policy, queue.operator_policy),
-        **with_rates(messages, ask.statistics.of(queue), ask.query),
+        **with_rates(messages, history, ask.query),
         **sizes(queue),
         "consumers": queue.consumer_count,
         "consumers_paused": queue.rotation.paused,
@@ -66,13 +68,16 @@ def queue_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
         "exclusive_consumer_tag": exclusive_tag(queue),
         "single_active_consumer_tag": single_tag(queue),
         "head_message_timestamp": head_timestamp(queue),
-        "message_stats": with_rates(queue.tally.counts(), ask.statistics.of(queue), ask.query),
+        "message_stats": with_rates(queue.tally.counts(), history, ask.query),
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "recoverable_slaves": None,
         "storage_version": 2,
         "garbage_collection": GARBAGE_COLLECTION,
     }
+    idle_since = ask.statistics.idle_since(queue, ask.node.started_at)
+    if idle_since is not None:
+        view["idle_since"] = moment(idle_since)
     if queue_type(queue.arguments) == "quorum":
         view |= {"leader": node_name, "members": [node_name], "online": [node_name]}
     if queue.owner is not None:

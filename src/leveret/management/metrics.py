@@ -1,0 +1,475 @@
+"""Prometheus' text: /metrics with sums, /metrics/per-object with each queue, channel and connection, /metrics/detailed with
+the families that are asked for, /metrics/memory-breakdown. Names and labels are RabbitMQ's.
+
+What takes long is made in slices of `SLICE_S`, between which the loop does its other work.
+"""
+
+import asyncio
+import platform
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from leveret import __version__
+from leveret.broker.queue import Queue
+from leveret.broker.tally import Tally
+from leveret.broker.vhost import VirtualHost
+from leveret.management import families
+from leveret.management.answers import Answer
+from leveret.management.api.nodes import MEMORY_PARTS, THREADS_MAX, memory_view
+from leveret.management.api.overview import cluster_name
+from leveret.management.asking import Ask
+from leveret.management.families import Metric
+from leveret.management.figures import alarm_set, churn_counts, disk_free, disk_limit, files_limit, memory_limit
+from leveret.management.routes import NOBODY_ASKED, Route
+from leveret.protocol.channel import Channel
+from leveret.protocol.connection import Connection
+from leveret.protocol.handshake import SERVER_PROPERTIES
+from leveret.server.clock import now_ms
+from leveret.server.memory import resident_bytes
+from leveret.server.transport import Transport
+
+if TYPE_CHECKING:
+    from multidict import MultiMapping
+
+SLICE_S = 0.002
+# So much is done before the clock is looked at.
+GROUP = 100
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+PREFIX, DETAILED, CLUSTER = "rabbitmq_", "rabbitmq_detailed_", "rabbitmq_cluster_"
+PROTOCOL = 'protocol="amqp091"'
+# Deliveries are counted by channel, which knows no types of queues: all of them are here.
+QUEUE_TYPE = 'queue_type="rabbit_classic_queue"'
+STRATEGY = 'dead_letter_strategy="at_most_once"'
+
+Row = tuple[str, Sequence[float]]
+
+
+class Page:
+    """The text as it grows."""
+
+    __slots__ = ("_end", "_lines", "prefix")
+
+    def __init__(self, prefix: str = PREFIX) -> None:
+        self.prefix = prefix
+        self._lines: list[str] = []
+        self._end = time.perf_counter() + SLICE_S
+
+    async def rest(self) -> None:
+        """Let the loop do something else, if it is time."""
+        if time.perf_counter() >= self._end:
+            await asyncio.sleep(0)
+            self._end = time.perf_counter() + SLICE_S
+
+    def head(self, metric: Metric) -> str:
+        name = self.prefix + metric.name
+        self._lines.append(f"# TYPE {name} {metric.kind}\n# HELP {name} {metric.help}\n")
+        return name
+
+    def add(self, metrics: Sequence[Metric], values: Sequence[float], labels: str = "") -> None:
+        """One value for each metric."""
+        braced = f"{{{labels}}}" if labels else ""
+        for metric, value in zip(metrics, values, strict=True):
+            self._lines.append(f"{self.head(metric)}{braced} {value}\n")
+
+    async def add_rows(self, metrics: Sequence[Metric], rows: Sequence[Row]) -> None:
+        """For each metric the values of all objects, as the format wants it."""
+        lines = self._lines
+        for at, metric in enumerate(metrics):
+            name = self.head(metric)
+            for start in range(0, len(rows), GROUP):
+                lines.append(
+                    "".join([f"{name}{{{labels}}} {values[at]}\n" for labels, values in rows[start : start + GROUP]])
+                )
+                await self.rest()
+
+    async def answer(self) -> Answer:
+        pieces = []
+        for start in range(0, len(self._lines), GROUP):
+            pieces.append("".join(self._lines[start : start + GROUP]).encode("utf-8", "replace"))
+            await self.rest()
+        return Answer(b"".join(pieces), content_type=CONTENT_TYPE)
+
+
+def label(**values: str) -> str:
+    """Labels with their values, which may contain anything."""
+    return ",".join(f'{name}="{escaped(value)}"' for name, value in values.items())
+
+
+def escaped(value: str) -> str:
+    if "\\" in value or '"' in value or "\n" in value:
+        return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return value
+
+
+# What is read of objects. Everything shown is a sum of these, so that those of many objects may be added up first.
+
+
+def queue_facts(queue: Queue) -> tuple[int, ...]:
+    pages, rotation = queue.pages, queue.rotation
+    return (
+        queue.ready_count,
+        queue.unacked_count,
+        queue.ready_bytes,
+        queue.unacked_bytes,
+        len(rotation.everyone),
+        1 if rotation.active_count else 0,
+        pages.count,
+        pages.body_bytes,
+        queue.tally.publish,
+    )
+
+
+def queue_coarse_values(facts: Sequence[int]) -> tuple[int, ...]:
+    ready, unacked = facts[0], facts[1]
+    return ready, unacked, ready + unacked
+
+
+def queue_values(facts: Sequence[int]) -> tuple[int, ...]:
+    ready, unacked, ready_bytes, unacked_bytes, consumers, active, paged, paged_bytes, _ = facts
+    held_bytes = ready_bytes + unacked_bytes - paged_bytes
+    counts = (ready + unacked - paged, held_bytes, ready - paged, unacked)
+    sizes = (ready_bytes + unacked_bytes, ready_bytes, unacked_bytes, paged, paged_bytes)
+    return (consumers, active, active, held_bytes, *counts, *sizes)
+
+
+def channel_values(channel: Channel) -> tuple[int, ...]:
+    transaction, confirms = channel.transaction, channel.confirms
+    return (
+        len(channel.consumers),
+        channel.unacked.count,
+        0 if confirms is None else confirms.published - confirms.told,
+        0 if transaction is None else len(transaction.publishes),
+        0 if transaction is None else len(transaction.entries()),
+        channel.prefetch.count_limit,
+        channel.shared.count_limit,
+    )
+
+
+def published_values(tally: Tally) -> tuple[int, ...]:
+    return tally.publish, tally.confirm, tally.return_unroutable, tally.drop_unroutable
+
+
+def delivered_values(tally: Tally) -> tuple[int, ...]:
+    handed_out = (tally.get, tally.get_no_ack, tally.deliver, tally.deliver_no_ack)
+    return (*handed_out, tally.redeliver, tally.ack, tally.get_empty)
+
+
+def connection_values(transport: Transport, connection: Connection) -> tuple[int, ...]:
+    unsent = transport.unsent_bytes()
+    return transport.received_count, transport.sent_count, unsent, len(connection.session.channels)
+
+
+def open_connections(ask: Ask) -> list[tuple[Transport, Connection]]:
+    found = [(transport, transport.connection) for transport in ask.node.transports]
+    return [(one, connection) for one, connection in found if connection and connection.session.on_shut is not None]
+
+
+# Families of one value
+
+
+def add_node(page: Page, ask: Ask) -> None:
+    """The process and the machine."""
+    node, sampled = ask.node, ask.statistics.node_counts
+    page.add(families.CHURN, list(churn_counts(node).values()))
+    memory = (sampled["fd_used"], len(node.transports), resident_bytes(), disk_free(node))
+    page.add(families.NODE_COARSE, [*memory, *(sampled[name] for name in COARSE_NAMES)])
+    limits = (files_limit(), files_limit(), memory_limit(node), disk_limit(node), THREADS_MAX, 0, 60)
+    page.add(families.NODE, [*limits, (now_ms() - node.started_at) / 1000])
+    page.add(families.PERSISTER, [sampled[name] for name in IO_NAMES])
+    churn = ask.broker.churn
+    logins = (churn.logins_succeeded + churn.logins_failed, churn.logins_succeeded, churn.logins_failed)
+    page.add(families.LOGINS, logins, PROTOCOL)
+
+
+COARSE_NAMES = ("proc_used", "gc_num", "gc_bytes_reclaimed", "context_switches")
+IO_NAMES = ("io_read_count", "io_read_bytes", "io_write_count", "io_write_bytes")
+
+
+def add_global(page: Page, ask: Ask, total: Tally, unconfirmed: int, publishers: int, consumers: int) -> None:
+    """What was done since the start."""
+    routed = total.publish - total.drop_unroutable - total.return_unroutable
+    received = (total.publish, total.confirm + unconfirmed, routed, total.drop_unroutable, total.return_unroutable)
+    page.add(families.GLOBAL, [*received, total.confirm, publishers, consumers], PROTOCOL)
+    delivered = (total.deliver, total.deliver_no_ack, total.get, total.get_no_ack)
+    rest = (total.get_empty, total.redeliver, total.ack)
+    page.add(families.GLOBAL_QUEUE, [sum(delivered), *delivered, *rest], f"{PROTOCOL},{QUEUE_TYPE}")
+    dead = ask.broker.churn.dead_lettered
+    counts = [dead.get(reason, 0) for reason in ("maxlen", "expired", "rejected", "delivery_limit")]
+    page.add(families.GLOBAL_DEAD, counts, f"{QUEUE_TYPE},{STRATEGY}")
+
+
+def add_identity(page: Page, ask: Ask) -> None:
+    """Which broker this is; dashboards choose by it."""
+    page.prefix = PREFIX
+    rabbitmq = str(SERVER_PROPERTIES["version"])
+    build = label(
+        rabbitmq_version=rabbitmq,
+        prometheus_plugin_version=rabbitmq,
+        prometheus_client_version="4.11.0",
+        erlang_version=f"Python {platform.python_version()}",
+        product_version=__version__,
+        product_name="Leveret",
+    )
+    page.add([families.BUILD], [1], build)
+    node_name = ask.broker.settings.node_name
+    permanent_id = f"rabbitmq-cluster-id-{uuid.uuid5(uuid.NAMESPACE_DNS, node_name)}"
+    identity = label(rabbitmq_node=node_name, rabbitmq_cluster=cluster_name(ask), rabbitmq_cluster_permanent_id=permanent_id)
+    page.add([families.IDENTITY], [1], identity)
+
+
+def add_alarms(page: Page, ask: Ask) -> None:
+    disk, memory = alarm_set(ask.node, "disk"), alarm_set(ask.node, "memory")
+    page.add(families.ALARMS, [0, int(disk), int(memory)])
+    page.add(families.PEERS, [0])
+
+
+# Sums over all objects
+
+
+async def sum_of_queues(page: Page, vhosts: Iterable[VirtualHost]) -> list[int]:
+    """The facts of all queues, added up."""
+    ready = unacked = ready_bytes = unacked_bytes = consumers = active = paged = paged_bytes = published = 0
+    for vhost in vhosts:
+        queues = list(vhost.queues.values())
+        for start in range(0, len(queues), GROUP):
+            for queue in queues[start : start + GROUP]:
+                ready += queue.ready_count
+                unacked += queue.unacked_count
+                ready_bytes += queue.ready_bytes
+                unacked_bytes += queue.unacked_bytes
+                published += queue.tally.publish
+                rotation = queue.rotation
+                if rotation.everyone:
+                    consumers += len(rotation.everyone)
+                    active += 1 if rotation.active_count else 0
+                if queue.paged:
+                    paged += queue.pages.count
+                    paged_bytes += queue.pages.body_bytes
+            await page.rest()
+    return [ready, unacked, ready_bytes, unacked_bytes, consumers, active, paged, paged_bytes, published]
+
+
+class Sums:
+    """What the channels and connections are and have done, all together."""
+
+    __slots__ = ("channel", "channels", "connection", "connections", "publishers", "tally", "traffic", "unconfirmed")
+
+    def __init__(self) -> None:
+        self.tally = Tally()
+        self.channel = [0] * len(families.CHANNEL)
+        self.connection = [0] * len(families.CONNECTION)
+        self.traffic = [0, 0]
+        self.channels = self.connections = self.publishers = self.unconfirmed = 0
+
+    def add(self, transport: Transport, connection: Connection) -> None:
+        self.connections += 1
+        add_up(self.connection, connection_values(transport, connection))
+        self.traffic[0] += transport.received_bytes
+        self.traffic[1] += transport.sent_bytes
+        for channel in connection.session.channels.values():
+            self.channels += 1
+            tally, values = channel.tally, channel_values(channel)
+            self.tally.add(tally)
+            self.publishers += 1 if tally.publish else 0
+            self.unconfirmed += values[2]
+            add_up(self.channel, values)
+
+
+def add_up(sums: list[int], values: Sequence[int]) -> None:
+    for at, value in enumerate(values):
+        if value:
+            sums[at] += value
+
+
+async def sum_of_connections(page: Page, ask: Ask) -> Sums:
+    sums = Sums()
+    sums.tally.add(ask.broker.tally)
+    for vhost in ask.broker.vhosts.values():
+        sums.tally.add(vhost.tally)
+    for transport, connection in open_connections(ask):
+        sums.add(transport, connection)
+        await page.rest()
+    return sums
+
+
+async def get_metrics(ask: Ask) -> Answer:
+    """Sums over all objects."""
+    page = Page()
+    vhosts = list(ask.broker.vhosts.values())
+    facts = await sum_of_queues(page, vhosts)
+    sums = await sum_of_connections(page, ask)
+    add_node(page, ask)
+    page.add(families.QUEUE_COARSE, queue_coarse_values(facts))
+    page.add(families.QUEUE, queue_values(facts))
+    page.add(families.CHANNEL, sums.channel)
+    page.add(families.CHANNEL_EXCHANGE, published_values(sums.tally))
+    page.add(families.CHANNEL_QUEUE, delivered_values(sums.tally))
+    page.add(families.CONNECTION_COARSE, sums.traffic)
+    page.add(families.CONNECTION, sums.connection)
+    page.add(families.QUEUE_PUBLISHED, facts[-1:])
+    _add_ends(page, ask, sums, facts[4])
+    return await page.answer()
+
+
+def _add_ends(page: Page, ask: Ask, sums: Sums, consumers: int) -> None:
+    """What is the same with sums and with objects."""
+    add_global(page, ask, sums.tally, sums.unconfirmed, sums.publishers, consumers)
+    queues = sum(len(vhost.queues) for vhost in ask.broker.vhosts.values())
+    page.add(families.TOTALS, [sums.connections, sums.channels, consumers, queues])
+    add_alarms(page, ask)
+    add_identity(page, ask)
+
+
+# Objects, one by one
+
+
+async def queue_rows(page: Page, vhosts: Iterable[VirtualHost]) -> list[tuple[str, tuple[int, ...]]]:
+    """Labels and facts of each queue."""
+    rows = []
+    for vhost in vhosts:
+        start = f'vhost="{escaped(vhost.name)}",queue="'
+        queues = list(vhost.queues.values())
+        for at in range(0, len(queues), GROUP):
+            rows += [(f'{start}{escaped(queue.name)}"', queue_facts(queue)) for queue in queues[at : at + GROUP]]
+            await page.rest()
+    return rows
+
+
+async def each(
+    page: Page, rows: Sequence[tuple[str, tuple[int, ...]]], values: Callable[[Sequence[int]], tuple[int, ...]]
+) -> list[tuple[str, tuple[int, ...]]]:
+    """The same labels with what is shown of the facts."""
+    found = []
+    for at in range(0, len(rows), GROUP):
+        found += [(labels, values(facts)) for labels, facts in rows[at : at + GROUP]]
+        await page.rest()
+    return found
+
+
+async def add_queues(page: Page, vhosts: Iterable[VirtualHost], wanted: Sequence[str]) -> None:
+    """The families of queues that are wanted."""
+    if not QUEUE_FAMILIES & set(wanted):
+        return
+    rows = await queue_rows(page, vhosts)
+    if "queue_coarse_metrics" in wanted:
+        await page.add_rows(families.QUEUE_COARSE, await each(page, rows, queue_coarse_values))
+    if "queue_metrics" in wanted:
+        await page.add_rows(families.QUEUE, await each(page, rows, queue_values))
+    elif "queue_consumer_count" in wanted:
+        await page.add_rows(families.QUEUE_CONSUMERS, [(labels, facts[4:5]) for labels, facts in rows])
+    if "channel_queue_exchange_metrics" in wanted:
+        published = [(f"queue_{labels}", facts[8:]) for labels, facts in rows]
+        await page.add_rows(families.QUEUE_PUBLISHED, published)
+
+
+QUEUE_FAMILIES = {"queue_coarse_metrics", "queue_metrics", "queue_consumer_count", "channel_queue_exchange_metrics"}
+
+
+async def add_clients(page: Page, ask: Ask, wanted: Sequence[str]) -> None:
+    """The families of channels and connections that are wanted. RabbitMQ: both have the label `channel`."""
+    connections = open_connections(ask)
+    channels: list[tuple[str, Channel]] = []
+    for _, connection in connections:
+        for channel in connection.session.channels.values():
+            channels.append((label(channel=f"{connection.name} ({channel.number})"), channel))  # noqa: PERF401
+        await page.rest()
+    if "channel_metrics" in wanted:
+        await page.add_rows(families.CHANNEL, [(labels, channel_values(channel)) for labels, channel in channels])
+    if "channel_exchange_metrics" in wanted:
+        rows = [(labels, published_values(channel.tally)) for labels, channel in channels if channel.tally.publish]
+        await page.add_rows(families.CHANNEL_EXCHANGE, rows)
+    if "channel_queue_metrics" in wanted:
+        rows = [(labels, delivered_values(channel.tally)) for labels, channel in channels]
+        await page.add_rows(families.CHANNEL_QUEUE, [row for row in rows if any(row[1])])
+    names = [(label(channel=connection.name), transport, connection) for transport, connection in connections]
+    if "connection_coarse_metrics" in wanted:
+        traffic = [(labels, (one.received_bytes, one.sent_bytes)) for labels, one, _ in names]
+        await page.add_rows(families.CONNECTION_COARSE, traffic)
+    if "connection_metrics" in wanted:
+        packets = [(labels, connection_values(transport, connection)) for labels, transport, connection in names]
+        await page.add_rows(families.CONNECTION, packets)
+
+
+ALL = (
+    "queue_coarse_metrics",
+    "queue_metrics",
+    "channel_metrics",
+    "channel_exchange_metrics",
+    "channel_queue_metrics",
+    "connection_coarse_metrics",
+    "connection_metrics",
+    "channel_queue_exchange_metrics",
+)
+
+
+async def get_per_object(ask: Ask) -> Answer:
+    """Every queue, channel and connection by itself."""
+    page = Page()
+    add_node(page, ask)
+    await add_queues(page, list(ask.broker.vhosts.values()), ALL)
+    await add_clients(page, ask, ALL)
+    sums = await sum_of_connections(page, ask)
+    _add_ends(page, ask, sums, (await sum_of_queues(page, list(ask.broker.vhosts.values())))[4])
+    return await page.answer()
+
+
+async def get_detailed(ask: Ask) -> Answer:
+    """The families that `family` names, of the vhosts that `vhost` names or of all."""
+    query = cast("MultiMapping[str]", ask.query)
+    wanted = query.getall("family", [])
+    names = query.getall("vhost", [])
+    vhosts = [vhost for vhost in ask.broker.vhosts.values() if not names or vhost.name in names]
+    page = Page(DETAILED)
+    if NODE_FAMILIES & set(wanted):
+        add_node(page, ask)
+    await add_queues(page, vhosts, wanted)
+    await add_clients(page, ask, wanted)
+    page.prefix = CLUSTER
+    await add_cluster(page, list(ask.broker.vhosts.values()), wanted)
+    add_identity(page, ask)
+    return await page.answer()
+
+
+NODE_FAMILIES = {
+    "connection_churn_metrics",
+    "node_coarse_metrics",
+    "node_metrics",
+    "node_persister_metrics",
+    "auth_attempt_metrics",
+}
+
+
+async def add_cluster(page: Page, vhosts: Sequence[VirtualHost], wanted: Sequence[str]) -> None:
+    """What is the same on every node."""
+    if "vhost_status" in wanted:
+        await page.add_rows(families.VHOST_STATUS, [(label(vhost=vhost.name), (1,)) for vhost in vhosts])
+    exchanges = [
+        (label(vhost=vhost.name, exchange=exchange.name, type=exchange.kind), len(exchange.bindings))
+        for vhost in vhosts
+        for exchange in vhost.exchanges.values()
+        if exchange.name and not exchange.internal
+    ]
+    if "exchange_bindings" in wanted:
+        await page.add_rows(families.EXCHANGE_BINDINGS, [(labels, (count,)) for labels, count in exchanges])
+    if "exchange_names" in wanted:
+        await page.add_rows(families.EXCHANGE_NAMES, [(labels, (1,)) for labels, _ in exchanges])
+
+
+async def get_memory(ask: Ask) -> Answer:
+    """Memory by its parts."""
+    page = Page()
+    parts = memory_view(ask)
+    metrics = [Metric(f"memory_{part}_bytes", "gauge", f"Memory used by {part}") for part in MEMORY_PARTS]
+    page.add(metrics, [parts[part] for part in MEMORY_PARTS])
+    add_identity(page, ask)
+    return await page.answer()
+
+
+ROUTES = [
+    Route("GET", "/metrics", NOBODY_ASKED, get_metrics),
+    Route("GET", "/metrics/per-object", NOBODY_ASKED, get_per_object),
+    Route("GET", "/metrics/detailed", NOBODY_ASKED, get_detailed),
+    Route("GET", "/metrics/memory-breakdown", NOBODY_ASKED, get_memory),
+]
