@@ -21,8 +21,9 @@ users = [
 permissions = [
     {user = "guest", configure = ".*", write = ".*", read = ".*"},
     {user = "guest", vhost = "other", configure = ".*", write = ".*", read = ".*"},
-    {user = "some", configure = "^mine", write = "^(mine|amq\\\\.default)", read = "^readable"},
+    {user = "some", configure = "^mine", write = "^(mine|amq.topic|amq\\\\.default)", read = "^readable"},
 ]
+topic_permissions = [{user = "some", exchange = "amq.topic", write = "^ok", read = ".*"}]
 vhosts = [{name = "/"}, {name = "other"}]
 policies = [
     {name = "users", vhost = "other", pattern = "^q", definition = {max-length = 10, message-ttl = 1000}},

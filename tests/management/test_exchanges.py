@@ -141,5 +141,5 @@ def test_publish_needs_its_keys_and_rights(limited: Running, http: Http, vhost: 
     http.put(f"/api/queues/{http.quoted(vhost)}/q", {"arguments": arguments})
     answer = publish(http, vhost, "amq.default")
     assert answer.json["reason"] == "rejected Unable to publish message. Check queue limits."
-    refused = publish(limited.http("some", "some"), "/", "amq.topic")
+    refused = publish(limited.http("some", "some"), "/", "amq.fanout")
     assert (refused.status, refused.json["reason"][:30]) == (401, "ACCESS_REFUSED - write access ")

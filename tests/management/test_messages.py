@@ -3,6 +3,7 @@
 import contextlib
 import http.client as client_module
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pika
 import pytest
 from tests.management.support import Http, Response, Running
 from tests.management.test_queues import client, path_of, publish
+from tests.server.support import PATIENCE
 
 
 def get(http: Http, vhost: str, name: str, **wanted: Any) -> Response:
@@ -207,6 +209,43 @@ def test_messages_are_moved_to_an_exchange(http: Http, vhost: str) -> None:
     assert http.post(path_of(vhost, "one") + "/move", {"exchange": "amq.default", "routing_key": "other"}).json["moved"] == 1
 
 
+def test_messages_are_moved_to_where_they_wait(http: Http, vhost: str) -> None:
+    """SPEC §9.4, §3: an exchange that keeps a message for a while has taken it."""
+    quoted = http.quoted(vhost)
+    delayed = {"type": "x-delayed-message", "arguments": {"x-delayed-type": "fanout"}}
+    assert http.put(f"/api/exchanges/{quoted}/later", delayed).status == 201
+    http.put(path_of(vhost, "from"))
+    http.put(path_of(vhost, "to"))
+    http.post(f"/api/bindings/{quoted}/e/later/q/to")
+    publish(http, vhost, "from", "a", headers={"x-delay": 50})
+    assert http.post(path_of(vhost, "from") + "/move", {"exchange": "later"}).json == {"moved": 1, "left": 0}
+    deadline = time.monotonic() + PATIENCE
+    while not (found := peek(http, vhost, "to")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [one["payload"] for one in found] == ["a"]
+
+
+def test_single_active_consumer_is_not_gone_around(http: Http, vhost: str) -> None:
+    """SPEC §9.4, §7.2: single active consumers of quorum queues have their queue for themselves."""
+    arguments = {"x-queue-type": "quorum", "x-single-active-consumer": True}
+    assert http.put(path_of(vhost, "q"), {"durable": True, "arguments": arguments}).status == 201
+    for act, body in (("move", {"queue": "q"}), ("replay", {}), ("get", {"ackmode": "ack_requeue_true"})):
+        answer = http.post(path_of(vhost, "q") + f"/{act}", {"count": 1, "encoding": "auto", **body})
+        assert (answer.status, answer.json["reason"][:15]) == (400, "RESOURCE_LOCKED")
+
+
+def test_topics_that_are_not_allowed_are_left(limited: Running) -> None:
+    """SPEC §9.4, §7.2: a message whose routing key the user may not write stays."""
+    guest, some = limited.http(), limited.http("some", "some")
+    guest.put(path_of("/", "readable.topics"))
+    guest.put(path_of("/", "all"))
+    guest.post("/api/bindings/%2F/e/amq.topic/q/all", {"routing_key": "#"})
+    publish(guest, "/", "readable.topics", "a")
+    move = path_of("/", "readable.topics") + "/move"
+    assert some.post(move, {"exchange": "amq.topic"}).json == {"moved": 0, "left": 1}
+    assert some.post(move, {"exchange": "amq.topic", "routing_key": "ok"}).json == {"moved": 1, "left": 0}
+
+
 def test_move_stops_at_a_full_queue(http: Http, vhost: str) -> None:
     """SPEC §9.4: what is refused is not lost."""
     http.put(path_of(vhost, "from"))
@@ -232,7 +271,7 @@ def test_bad_move_is_refused(limited: Running, http: Http, vhost: str) -> None:
         limited.http().put(path_of("/", name))
     some = limited.http("some", "some")
     assert some.post(path_of("/", "mine") + "/move", {"queue": "mine"}).status == 401
-    assert some.post(path_of("/", "readable") + "/move", {"exchange": "amq.topic"}).status == 401
+    assert some.post(path_of("/", "readable") + "/move", {"exchange": "amq.fanout"}).status == 401
     assert some.post(path_of("/", "readable") + "/move", {"queue": "mine"}).json == {"moved": 0, "left": 0}
 
 

@@ -1,11 +1,14 @@
 """Looking at what is paged out."""
 
+from typing import cast
+
 import pytest
 from tests.store.support import Rig, body, letter
 
 from leveret.broker.message import Entry
 from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
+from leveret.store.disk import File
 
 SIZE = 1 << 20
 COUNT = 40
@@ -71,7 +74,7 @@ def test_what_has_gone_is_told_and_harms_nobody(rig: Rig, octets: bytes | None) 
     for log in (rig.store.journal, rig.store.spill):
         for segment in log.segments.values():
             files[segment] = segment.file
-            segment.file = Broken(octets)
+            segment.file = cast(File, Broken(octets))
     rig.committer.run()
     for segment, file in files.items():
         segment.file = file
