@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,11 +71,11 @@ class Management:
 
     async def open_socket(self, path: Path) -> None:
         """Listen on a UNIX socket too, where no password is asked for: only its owner may open it."""
-        path.unlink(missing_ok=True)
         self._socket = path
         runner = await self._runner(ROUTES, LocalUser())
         mask = os.umask(0o177)
         try:
+            path.unlink(missing_ok=True)
             await web.UnixSite(runner, str(path)).start()
         except OSError as error:
             # Such as a path that is too long for a socket.
@@ -100,7 +101,9 @@ class Management:
         while self._runners:
             await self._runners.pop().cleanup()
         if self._socket is not None:
-            self._socket.unlink(missing_ok=True)
+            # In a folder that may no longer be written it stays, and the next start makes it anew.
+            with suppress(OSError):
+                self._socket.unlink(missing_ok=True)
 
     def _handler(self, route: Route, local: User | None) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
