@@ -104,7 +104,8 @@ class Node:
         for alarm in self.alarms:
             if alarm.reason == reason:
                 alarm.limit = memory_limit(value) if name == "memory_watermark" else int(value)
-                alarm.look()
+        if self._alarms is not None:
+            self._alarms.look()
 
     async def change(self, function: Callable[[], T]) -> T:
         """Call what changes the model, from outside of any connection; return when that is on disk."""
