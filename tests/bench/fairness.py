@@ -23,7 +23,6 @@ import statistics
 import struct
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -36,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.amqp_load import FORK
 from tests.bench.client import EMPTY_TABLE, FRAME_OVERHEAD, Client, connect, connect_many, method, publish_frames, shortstr
-from tests.server.support import Process
+from tests.server.support import Most, Process
 
 MIB = 1 << 20
 TICK_NS = 2_000_000
@@ -238,28 +237,6 @@ def answer(said: Connection) -> Any:
     return said.recv()
 
 
-class Memory:
-    """The most memory that a broker has while this goes on."""
-
-    def __init__(self, broker: Process) -> None:
-        self._broker = broker
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.most = 0
-
-    def __enter__(self) -> "Memory":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._done.wait(SAMPLE_S):
-            self.most = max(self.most, self._broker.resident)
-
-
 def idle_bytes(folder: Path) -> int:
     """What a broker has when nobody uses it."""
     folder.mkdir()
@@ -279,7 +256,7 @@ def run(folder: Path, setting: Setting) -> dict[str, Any]:
         alone = [pair(broker.port, setting, 0).rate for _ in range(3)]
         rate = statistics.median(alone) / 4
         calm = pair(broker.port, setting, rate)
-        with Memory(broker) as memory, ExitStack() as noise:
+        with Most(lambda: broker.resident, SAMPLE_S) as memory, ExitStack() as noise:
             for act in (stall, trickle, flood):
                 noise.enter_context(process(act, broker.port, setting, niceness=NOISE_NICENESS))
             rounds = [pair(broker.port, setting, rate) for _ in range(setting.rounds)]

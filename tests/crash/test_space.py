@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.bench.client import EMPTY_TABLE, Client, connect, method, publish_frames, shortstr
-from tests.server.support import MIB, Process
+from tests.server.support import MIB, Most, Process
 
 SPACE_BYTES = int(os.environ.get("SOAK_SPACE", str(4_000_000_000)))
 SEGMENT = 8 * MIB
@@ -16,30 +16,6 @@ SAMPLE_S = 0.02
 PATIENCE = 60.0
 PERSISTENT = (0x1000, b"\x02")
 TAG = "c"
-
-
-class Watch:
-    """The most octets that a folder has had while this goes on."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.samples = 0
-        self.most = 0
-
-    def __enter__(self) -> "Watch":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._done.wait(SAMPLE_S):
-            self.samples += 1
-            self.most = max(self.most, folder_bytes(self._folder))
 
 
 def folder_bytes(folder: Path) -> int:
@@ -114,7 +90,7 @@ def test_space_behind_one_old_message(tmp_path: Path, size: int, part: int) -> N
         holder.prefetch(1)
         subscribe(holder)
         holder.expect(60, 60)
-        with connect(broker.port) as consumer, Watch(tmp_path / "data") as watch:
+        with connect(broker.port) as consumer, Most(lambda: folder_bytes(tmp_path / "data"), SAMPLE_S) as watch:
             subscribe(consumer)
             publisher = threading.Thread(target=publish, args=(broker.port, body, count, room))
             publisher.start()

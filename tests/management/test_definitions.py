@@ -7,7 +7,7 @@ from typing import Any
 
 import pyrabbit2
 import pytest
-from tests.bench.brokers import RABBITMQ_SERVER, free_ports, rabbitmq
+from tests.bench.brokers import free_ports, rabbitmq
 from tests.management.support import Http, Running
 from tests.server.support import PATIENCE
 
@@ -218,7 +218,6 @@ def test_pyrabbit2_reads_definitions(broker: Running) -> None:
     assert "/" in [vhost["name"] for vhost in client.get_definitions()["vhosts"]]
 
 
-@pytest.mark.skipif(not RABBITMQ_SERVER.exists(), reason="no RabbitMQ is installed")
 @pytest.mark.usefixtures("clean")
 def test_definitions_move_to_rabbitmq_and_back(http: Http, vhost: str) -> None:
     """SPEC §9.2: our file goes into a RabbitMQ, and RabbitMQ's into ours; nothing is lost on the way."""

@@ -289,6 +289,31 @@ class Records(logging.Handler):
         self.kept.append(record)
 
 
+class Most:
+    """The highest of what `read` says while this goes on."""
+
+    def __init__(self, read: Callable[[], int], every_s: float = 0.02) -> None:
+        self._read = read
+        self._every_s = every_s
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.samples = 0
+        self.most = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._done.wait(self._every_s):
+            self.samples += 1
+            self.most = max(self.most, self._read())
+
+
 def eventually(check: Callable[[], object], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not check():

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from tests.properties.dialogue import method, publish
-from tests.server.support import MIB, PATIENCE, Client, InProcess, Process, Records, eventually
+from tests.server.support import MIB, PATIENCE, Client, InProcess, Most, Process, Records, eventually
 
 from leveret.broker.broker import default_broker
 from leveret.server import alarms as module
@@ -609,28 +609,6 @@ def test_low_disk_stops_publishers(tmp_path: Path) -> None:
             assert consumer.silent(0.3)
 
 
-class Sampler:
-    """The most memory that a process has while this goes on."""
-
-    def __init__(self, broker: Process) -> None:
-        self._broker = broker
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.most = 0
-
-    def __enter__(self) -> "Sampler":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._done.wait(0.002):
-            self.most = max(self.most, self._broker.resident)
-
-
 @pytest.mark.parametrize("size", [100, 10_000, 60_000])
 def test_memory_stays_under_the_watermark(tmp_path: Path, size: int) -> None:
     """SPEC §8.6 a publisher that never stops is stopped in time, is told, and goes on whenever a consumer has made room."""
@@ -640,7 +618,7 @@ def test_memory_stays_under_the_watermark(tmp_path: Path, size: int) -> None:
         watermark = broker.resident + 60 * MIB
     # Not on disk: there, what queues have beyond their windows does not stay in memory.
     environment = {"LEVERET_MEMORY_WATERMARK": str(watermark), "LEVERET_STORAGE": "memory"}
-    with Process(tmp_path / "second", environment=environment) as broker, Sampler(broker) as sampler:
+    with Process(tmp_path / "second", environment=environment) as broker, Most(lambda: broker.resident, 0.002) as sampler:
         with broker.login(capabilities=LISTENS) as publisher, broker.login(heartbeat_s=0) as consumer:
             publisher.declare("q")
             stop = threading.Event()

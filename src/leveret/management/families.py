@@ -129,9 +129,7 @@ CONNECTION = [
 # Only in /metrics/detailed.
 VHOST_STATUS = [_gauge("vhost_status", "1 if a vhost is there")]
 EXCHANGE_BINDINGS = [_gauge("exchange_bindings", "Bindings that lead from an exchange")]
-EXCHANGE_NAMES = [
-    _gauge("exchange_name", "1 for each exchange")
-]
+EXCHANGE_NAMES = [_gauge("exchange_name", "1 for each exchange")]
 
 # Of everything, since the start.
 GLOBAL = [

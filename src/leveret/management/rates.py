@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leveret.management.figures import NODE_NAMES, UNKNOWN
 from leveret.server.clock import now_ms
 
 SAMPLE_MS = 5_000
@@ -24,6 +25,8 @@ GLOBAL = ((605, 5), (3_660, 60), (29_400, 600), (86_400, 1_800))
 BASIC = ((605, 5), (3_660, 60))
 BRIEF = ((60, 5),)
 SAMPLES_MAX = 1_000
+
+NODE = frozenset({*NODE_NAMES, *UNKNOWN})
 
 LENGTHS = frozenset({"messages", "messages_ready", "messages_unacknowledged"})
 DATA = frozenset({"recv_oct", "send_oct", "recv_cnt", "send_cnt", "reductions", "disk_reads", "disk_writes"})
@@ -179,41 +182,3 @@ def samples_of(name: str, value: int, history: History | None, age_ms: int, step
     if not times:
         times, values = [0], [value]
     return [{"sample": values[max(0, bisect_right(times, at) - 1)], "timestamp": at} for at in moments]
-
-
-NODE = frozenset(
-    {
-        "mem_used",
-        "fd_used",
-        "sockets_used",
-        "proc_used",
-        "disk_free",
-        "gc_num",
-        "gc_bytes_reclaimed",
-        "context_switches",
-        "io_read_count",
-        "io_read_bytes",
-        "io_read_avg_time",
-        "io_write_count",
-        "io_write_bytes",
-        "io_write_avg_time",
-        "io_sync_count",
-        "io_sync_avg_time",
-        "io_seek_count",
-        "io_seek_avg_time",
-        "io_reopen_count",
-        "mnesia_ram_tx_count",
-        "mnesia_disk_tx_count",
-        "msg_store_read_count",
-        "msg_store_write_count",
-        "queue_index_read_count",
-        "queue_index_write_count",
-        "connection_created",
-        "connection_closed",
-        "channel_created",
-        "channel_closed",
-        "queue_declared",
-        "queue_created",
-        "queue_deleted",
-    }
-)

@@ -8,7 +8,7 @@ from leveret import __version__
 from leveret.broker.vhost import EXCHANGE_TYPES
 from leveret.management.answers import Answer, not_found
 from leveret.management.asking import Ask
-from leveret.management.figures import alarm_set, churn_counts, disk_free, disk_limit, files_limit, memory_limit
+from leveret.management.figures import UNKNOWN, alarm_set, churn_counts, disk_free, disk_limit, files_limit, memory_limit
 from leveret.management.lists import chosen, listed
 from leveret.management.rates import with_rates
 from leveret.management.routes import MONITOR, Result, Route
@@ -98,24 +98,6 @@ def node_view(ask: Ask) -> dict[str, Any]:
         "metrics_gc_queue_length": {},
         "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
     }
-
-
-# What RabbitMQ counts of its own files and tables.
-UNKNOWN = (
-    "io_read_avg_time",
-    "io_write_avg_time",
-    "io_sync_count",
-    "io_sync_avg_time",
-    "io_seek_count",
-    "io_seek_avg_time",
-    "io_reopen_count",
-    "mnesia_ram_tx_count",
-    "mnesia_disk_tx_count",
-    "msg_store_read_count",
-    "msg_store_write_count",
-    "queue_index_read_count",
-    "queue_index_write_count",
-)
 
 
 def exchange_types() -> list[dict[str, Any]]:
