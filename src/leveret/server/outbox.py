@@ -13,6 +13,7 @@ from leveret.broker.timers import NEVER
 from leveret.server.alarms import Alarms
 from leveret.server.clock import now_ms
 from leveret.server.memory import Heap
+from leveret.server.pace import Company
 
 if TYPE_CHECKING:
     from leveret.server.transport import Transport
@@ -31,6 +32,7 @@ class Outbox:
         self._broker = broker
         self._heap = heap
         self._alarms = alarms
+        self.company = Company()
         self._woken: list[Transport] = []
         self._busy: list[Transport] = []
         self._held: list[Transport] = []

@@ -15,6 +15,7 @@ from leveret.server.alarms import Alarms
 from leveret.server.clock import now_ms
 from leveret.server.inbox import Inbox
 from leveret.server.outbox import Outbox
+from leveret.server.pace import Pace
 
 # The socket counts as full above the first, as free again below the second.
 WRITE_HIGH = 512 * 1024
@@ -24,7 +25,7 @@ UNREAD_MAX = 8 << 20
 LINGER_S = 10.0
 
 # Why a client is not heard: its pass was interrupted; it does not read; both, so that its pass waits for that; it waits
-# for readers; it publishes, and publishers are stopped.
+# for readers, or for others; it publishes, and publishers are stopped.
 BUSY, UNREAD, STALLED, FLOW, STOPPED = 1, 2, 4, 8, 16
 
 log = logging.getLogger("leveret.connection")
@@ -39,6 +40,7 @@ class Transport(asyncio.BufferedProtocol):
         "_inbox",
         "_loop",
         "_outbox",
+        "_pace",
         "_paused",
         "_peers",
         "_socket",
@@ -72,6 +74,7 @@ class Transport(asyncio.BufferedProtocol):
         self._peers = peers
         self._loop = loop
         self._paused = 0
+        self._pace = Pace()
         self._unsent = 0
         self._tick_at = NEVER
         self._timer: asyncio.TimerHandle | None = None
@@ -107,6 +110,7 @@ class Transport(asyncio.BufferedProtocol):
             return
         self.received_bytes += nbytes
         self.received_count += 1
+        self._outbox.company.heard(self, self._loop.time())
         unsynced = self._broker.storage.unsynced_size()
         try:
             connection.receive_from(self._inbox.buffer, len(connection.reader.rest) + nbytes, now_ms())
@@ -219,6 +223,16 @@ class Transport(asyncio.BufferedProtocol):
             self._alarms.gave(self, given)
             self._alarms.look_at_storage()
             self._outbox.schedule()
+            self._keep_pace(given)
+
+    def _keep_pace(self, given: int) -> None:
+        """Hear a client that gives storage much a little later, if others are at work."""
+        now = self._loop.time()
+        if not self._paused and self._outbox.company.present(now):
+            ahead_s = self._pace.ahead_s(given, now)
+            if ahead_s > 0:
+                self._pause(FLOW)
+                self._loop.call_later(ahead_s, self.let_go)
 
     # The alarms' calls
 
