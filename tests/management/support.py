@@ -37,15 +37,15 @@ class Http:
 
     def __init__(self, port: int, user: str | None = "guest", password: str = "guest") -> None:
         self.port = port
-        self._headers: dict[str, str] = {}
+        self.headers: dict[str, str] = {}
         if user is not None:
-            self._headers["Authorization"] = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+            self.headers["Authorization"] = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
     def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Response:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         try:
-            connection.request(method, path, data, {**self._headers, **(headers or {})})
+            connection.request(method, path, data, {**self.headers, **(headers or {})})
             answer = connection.getresponse()
             return Response(answer.status, dict(answer.getheaders()), answer.read())
         finally:

@@ -12,6 +12,7 @@ from leveret.broker.access import (
     reached,
 )
 from leveret.broker.churn import Churn
+from leveret.broker.events import Events
 from leveret.broker.patterns import BadPattern
 from leveret.broker.queue import Queue
 from leveret.broker.rights import PERMISSIONS, Rights
@@ -38,6 +39,7 @@ class Broker:
         "alarm",
         "churn",
         "epoch",
+        "events",
         "flow",
         "parameters",
         "replies",
@@ -58,6 +60,7 @@ class Broker:
         # Of vhosts that are gone.
         self.tally = Tally()
         self.churn = Churn()
+        self.events = Events()
         self.alarm = ""
         self.flow = False
         self.throttled = False
@@ -94,6 +97,7 @@ class Broker:
         if vhost is None:
             vhost = self.vhosts[name] = VirtualHost(name, self)
             vhost.store()
+            self.events.add("vhost.created", name, name)
         return vhost
 
     def delete_vhost(self, name: str) -> None:
@@ -109,6 +113,7 @@ class Broker:
         # After its channels have added theirs.
         self.tally.add(vhost.tally)
         self.storage.remove_vhost(name)
+        self.events.add("vhost.deleted", name, name)
 
     def find_vhost(self, name: str) -> VirtualHost:
         vhost = self.vhosts.get(name)
@@ -146,6 +151,7 @@ class Broker:
         user = self.users.get(name)
         if user is None:
             user = self.users[name] = User(name, password_hash, tags, loopback_only, hashing)
+            self.events.add("user.created", None, name)
         else:
             user.password_hash = password_hash
             user.hashing = hashing
@@ -172,6 +178,7 @@ class Broker:
             rights.revoke()
             self.storage.remove("permission", rights.vhost_name, name)
         self.changed()
+        self.events.add("user.deleted", None, name)
         for presence in list(user.present):
             presence.shut(f"user '{name}' is deleted")
 
@@ -248,6 +255,7 @@ class Broker:
 
     def _rights_changed(self, user_name: str, vhost_name: str) -> None:
         self._store_rights(self.users[user_name].rights_in(vhost_name))
+        self.events.add("permission.changed", vhost_name, user_name)
         self.changed()
         for presence in list(self.users[user_name].present):
             if presence.vhost.name == vhost_name:

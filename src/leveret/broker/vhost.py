@@ -137,6 +137,7 @@ class VirtualHost:
         # Of channels that are closed.
         self.tally = Tally()
         self.churn = broker.churn
+        self._events = broker.events
         self._broker = broker
         self._predeclare()
 
@@ -147,6 +148,9 @@ class VirtualHost:
             exchange.durable = True
             exchange.internal = internal
             self.exchanges[name] = exchange
+
+    def _happened(self, kind: str, name: str) -> None:
+        self._events.add(kind, self.name, name)
 
     # Names
 
@@ -202,6 +206,7 @@ class VirtualHost:
             self.exchanges[name] = exchange
             self.follow(exchange)
             self._broker.changed()
+            self._happened("exchange.created", name)
             if durable:
                 facts = {"type": kind, "auto_delete": auto_delete, "internal": internal, "arguments": arguments}
                 self._broker.storage.put("exchange", self.name, name, facts)
@@ -257,6 +262,7 @@ class VirtualHost:
         self._broker.changed()
 
     def _forget_exchange(self, exchange: Exchange) -> None:
+        self._happened("exchange.deleted", exchange.name)
         if exchange.durable and not self.deleted:
             self._broker.storage.remove("exchange", self.name, exchange.name)
 
@@ -338,6 +344,7 @@ class VirtualHost:
         self.follow(queue)
         self.queues[name] = queue
         self.churn.queues_created += 1
+        self._happened("queue.created", name)
         self._broker.changed()
         if durable:
             facts = {"auto_delete": auto_delete, "arguments": arguments}
@@ -395,6 +402,7 @@ class VirtualHost:
             self._broker.storage.abandon(queue, self.name, "queue")
         self._remove_bindings(list(queue.bindings.values()))  # type: ignore[arg-type]
         self._broker.changed()
+        self._happened("queue.deleted", queue.name)
         return queue.delete()
 
     # Bindings
@@ -409,6 +417,7 @@ class VirtualHost:
         exchange.bind(binding)
         inbound(destination)[binding.key] = binding
         self._broker.changed()
+        self._happened("binding.created", exchange.name)
         if exchange.durable and destination.durable:
             self._broker.storage.put("binding", self.name, name_of(binding), {"arguments": arguments})
 
@@ -442,6 +451,7 @@ class VirtualHost:
                 pending.extend(source.inbound.values())
 
     def _forget_binding(self, binding: Binding) -> None:
+        self._happened("binding.deleted", binding.source.name)
         if binding.source.durable and binding.destination.durable and not self.deleted:
             self._broker.storage.remove("binding", self.name, name_of(binding))
 
@@ -454,11 +464,13 @@ class VirtualHost:
         self.policies.set(Policy(name, pattern, definition, priority, apply_to))
         facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
         self._broker.storage.put("policy", self.name, name, facts)
+        self._happened("policy.set", name)
         self._reapply()
 
     def clear_policy(self, name: str) -> None:
         self.policies.clear(name)
         self._broker.storage.remove("policy", self.name, name)
+        self._happened("policy.cleared", name)
         self._reapply()
 
     def set_operator_policy(
@@ -468,11 +480,13 @@ class VirtualHost:
         self.operator_policies.set(Policy(name, pattern, definition, priority, apply_to))
         facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
         self._broker.storage.put("operator_policy", self.name, name, facts)
+        self._happened("operator_policy.set", name)
         self._reapply()
 
     def clear_operator_policy(self, name: str) -> None:
         self.operator_policies.clear(name)
         self._broker.storage.remove("operator_policy", self.name, name)
+        self._happened("operator_policy.cleared", name)
         self._reapply()
 
     def _reapply(self) -> None:

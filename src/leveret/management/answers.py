@@ -1,6 +1,6 @@
 """What a route gives back, and how faults become answers."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -29,7 +29,7 @@ def _plain(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+as_json = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 class Answer:
@@ -48,7 +48,17 @@ class Answer:
     def octets(self) -> bytes:
         if self.body is None:
             return b""
-        return self.body if isinstance(self.body, bytes) else _encode(self.body)
+        return self.body if isinstance(self.body, bytes) else as_json(self.body)
+
+
+class Streamed(Answer):
+    """An answer that goes on: pieces of a body, sent as they come."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        super().__init__(content_type="text/event-stream")
+        self.pieces = pieces
 
 
 class Refused(Exception):

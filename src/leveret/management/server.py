@@ -15,7 +15,7 @@ from aiohttp import web
 from leveret.broker.access import User
 from leveret.errors import AMQPError
 from leveret.management import metrics
-from leveret.management.answers import Answer, Refused, from_fault
+from leveret.management.answers import Answer, Refused, Streamed, from_fault
 from leveret.management.api import ROUTES
 from leveret.management.asking import Ask
 from leveret.management.login import REALM, LocalUser, check_level, login
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # As RabbitMQ's; definitions may be larger.
 BODY_MAX = 20 << 20
 STOP_S = 1.0
+STREAMS_MAX = 100
 
 CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
 HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin", "X-Content-Type-Options": "nosniff"}
@@ -47,6 +48,7 @@ class Management:
         self._node = node
         self._statistics = Statistics(node)
         self._runners: list[web.AppRunner] = []
+        self._streams: set[asyncio.Task[object] | None] = set()
         self._socket: Path | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -98,6 +100,9 @@ class Management:
 
     async def stop(self) -> None:
         self._statistics.close()
+        for task in self._streams:
+            if task is not None:
+                task.cancel()
         while self._runners:
             await self._runners.pop().cleanup()
         if self._socket is not None:
@@ -107,7 +112,8 @@ class Management:
 
     def _handler(self, route: Route, local: User | None) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
-            return respond(await self._answer(route, request, local))
+            answer = await self._answer(route, request, local)
+            return await self._stream(request, answer) if isinstance(answer, Streamed) else respond(answer)
 
         return handle
 
@@ -128,6 +134,24 @@ class Management:
         if inspect.isawaitable(result):
             result = await result
         return result if isinstance(result, Answer) else Answer(result)
+
+    async def _stream(self, request: web.Request, answer: Streamed) -> web.StreamResponse:
+        """Send an answer piece by piece, until the client is gone or the broker stops."""
+        if len(self._streams) >= STREAMS_MAX:
+            raise Refused(503, f"there are {STREAMS_MAX} streams already")
+        response = web.StreamResponse(headers={**HEADERS, "Content-Type": answer.content_type})
+        task = asyncio.current_task()
+        self._streams.add(task)
+        try:
+            await response.prepare(request)
+            if request.method != "HEAD":
+                async for piece in answer.pieces:
+                    await response.write(piece)
+        except ConnectionError:
+            log.debug("%s: no longer there", request.remote)
+        finally:
+            self._streams.discard(task)
+        return response
 
     @web.middleware
     async def _faults(self, request: web.Request, handler: Handle) -> web.StreamResponse:

@@ -9,8 +9,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
@@ -29,6 +29,9 @@ SLICE_S = 0.001
 # So much is looked at before the clock is.
 GROUP = 20
 PAUSE_S = 0.01
+RECENT_MS = 500
+
+T = TypeVar("T")
 
 LENGTHS = ("messages_ready", "messages_unacknowledged")
 CHANNEL_NAMES = tuple(name for name in NAMES if name not in ("publish_in", "publish_out"))
@@ -61,10 +64,22 @@ class Statistics:
         self._timer: asyncio.TimerHandle | None = None
         self._round: Iterator[None] | None = None
         self._began_at = 0
+        self._recent: dict[tuple[object, ...], Any] = {}
+        self._recent_at = 0
         self.total = History(TOTAL_NAMES, GLOBAL)
         self.node = History(NODE_NAMES, GLOBAL)
         self.vhosts: dict[object, History] = {}
         self.node_counts: dict[str, int] = dict.fromkeys(NODE_NAMES, 0)
+
+    def recent(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What was made of this lately, or is made now: many may ask for the same."""
+        now = now_ms()
+        if now - self._recent_at > RECENT_MS:
+            self._recent = {}
+            self._recent_at = now
+        if key not in self._recent:
+            self._recent[key] = make()
+        return self._recent[key]  # type: ignore[no-any-return]
 
     def start(self) -> None:
         """Sample from now on."""

@@ -82,6 +82,7 @@ class Session:
         self.broker.churn.connections_opened += 1
         user.present[self] = None
         vhost.present[self] = None
+        self.broker.events.add("connection.created", vhost.name, self.connection_name)
 
     def leave(self) -> None:
         """The client is gone, or as good as gone."""
@@ -89,6 +90,7 @@ class Session:
             self.on_shut = None
             self.user.present.pop(self, None)
             self.vhost.present.pop(self, None)
+            self.broker.events.add("connection.closed", self.vhost.name, self.connection_name)
 
     def shut(self, reason: str) -> None:
         """End the connection with 320 and this reason."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from leveret import __version__
 from leveret.broker.tally import NAMES
+from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer
 from leveret.management.api.nodes import contexts, exchange_types
 from leveret.management.asking import Ask
@@ -64,18 +65,25 @@ def totals(ask: Ask) -> dict[str, Any]:
     tally = broker_tally(ask.broker) if sees_all else vhosts_tally(vhosts)
     counts = {**dict.fromkeys(NAMES, 0), "disk_reads": 0, "disk_writes": 0, "deliver_get": 0, **tally.counts()}
     counts = {name: value for name, value in counts.items() if name not in ("publish_in", "publish_out")}
-    sessions = [presence for vhost in vhosts for presence in vhost.present if sees_all or presence in ask.user.present]
     return {
         "message_stats": with_rates(counts, history, ask.query),
         "churn_rates": with_rates(churn_counts(ask.node), ask.statistics.node, ask.query),
         "queue_totals": with_rates(message_counts(queues), history, ask.query),
-        "object_totals": {
-            "channels": sum(len(session.channels) for session in sessions),
-            "connections": len(sessions),
-            "consumers": sum(queue.consumer_count for queue in queues),
-            "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-            "queues": len(queues),
-        },
+        "object_totals": object_totals(ask, vhosts),
+    }
+
+
+def object_totals(ask: Ask, vhosts: list[VirtualHost]) -> dict[str, int]:
+    """How many there are of each kind, in these vhosts and as far as the user may see them."""
+    sees_all = ask.has_tag("monitoring")
+    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+    sessions = [presence for vhost in vhosts for presence in vhost.present if sees_all or presence in ask.user.present]
+    return {
+        "channels": sum(len(session.channels) for session in sessions),
+        "connections": len(sessions),
+        "consumers": sum(queue.consumer_count for queue in queues),
+        "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+        "queues": len(queues),
     }
 
 

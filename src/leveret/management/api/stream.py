@@ -1,0 +1,114 @@
+"""Everything as it happens, as server-sent events: the counters each second, and what was made and removed.
+
+  counters        sums over what the user may see, as in /api/overview; the node's memory and disk for those who may
+  queue.created   and the like, with vhost and name; `broker/events.py` says which. Only from vhosts the user may see
+  missed          more happened than is remembered: look anew
+
+An event's id goes on where a client has left off (Last-Event-ID). A user who is changed or deleted is no longer served.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from leveret.broker.events import Event
+from leveret.management.answers import Streamed, as_json, bad_request
+from leveret.management.api.overview import object_totals
+from leveret.management.asking import Ask, parse_int
+from leveret.management.routes import USER, Result, Route
+from leveret.management.totals import broker_tally, message_counts, vhosts_tally
+from leveret.server.clock import now_ms
+
+INTERVAL_MAX_S = 60
+# Whoever cannot read so many counters is no longer asking for them; 0 is for ever.
+COUNT_MAX = 1_000_000
+
+
+def get_stream(ask: Ask) -> Result:
+    """Counters and changes as they happen, as server-sent events."""
+    interval = parse_int(ask.query.get("interval", "1"), "interval")
+    count = parse_int(ask.query.get("count", "0"), "count")
+    if not 1 <= interval <= INTERVAL_MAX_S:
+        raise bad_request(f"[interval] must be 1 to {INTERVAL_MAX_S} seconds")
+    if not 0 <= count <= COUNT_MAX:
+        raise bad_request(f"[count] must be 0 to {COUNT_MAX}")
+    return Streamed(happening(ask, interval, count))
+
+
+async def happening(ask: Ask, interval: int, count: int) -> AsyncIterator[bytes]:
+    """The events for one client."""
+    events = ask.broker.events
+    last = left_off(ask)
+    was = account(ask)
+    sent = 0
+    while True:
+        found = events.since(last)
+        last = events.count
+        if found is None:
+            yield written("missed", {}, event_id(ask, last))
+        for event in found or ():
+            if may_see(ask, event):
+                yield written(event.kind, {"vhost": event.vhost, "name": event.name}, event_id(ask, event.number))
+        yield written("counters", ask.statistics.recent(visibility(ask), lambda: counters(ask)), event_id(ask, last))
+        sent += 1
+        if sent == count:
+            return
+        await asyncio.sleep(interval)
+        if account(ask) != was:
+            return
+
+
+def left_off(ask: Ask) -> int:
+    """The number of the last event that the client has had; of the last there is, if it says none of ours."""
+    start, _, number = ask.headers.get("Last-Event-ID", "").partition("-")
+    if start == str(ask.node.started_at) and number.isdecimal() and len(number) < 20:
+        return min(int(number), ask.broker.events.count)
+    # It has come from before a restart, and has missed whatever there was.
+    return -1 if start else ask.broker.events.count
+
+
+def event_id(ask: Ask, number: int) -> str:
+    return f"{ask.node.started_at}-{number}"
+
+
+def account(ask: Ask) -> tuple[object, ...]:
+    """What the login was good for: who, with which password and tags."""
+    known = ask.broker.users.get(ask.user.name)
+    return (known, None if known is None else (known.password_hash, known.tags))
+
+
+def may_see(ask: Ask, event: Event) -> bool:
+    if event.vhost is None:
+        return ask.has_tag("administrator")
+    return ask.has_tag("monitoring") or (event.vhost in ask.broker.vhosts and ask.may_enter(event.vhost))
+
+
+def visibility(ask: Ask) -> tuple[object, ...]:
+    """What makes one user's counters another's: many pages may be open."""
+    if ask.has_tag("monitoring"):
+        return ()
+    return (ask.user.name, *(vhost.name for vhost in ask.vhosts(visible=True)))
+
+
+def counters(ask: Ask) -> dict[str, Any]:
+    """Sums over what the user may see."""
+    sees_all = ask.has_tag("monitoring")
+    vhosts = ask.vhosts(visible=True)
+    tally = broker_tally(ask.broker) if sees_all else vhosts_tally(vhosts)
+    found = {
+        "time": now_ms(),
+        "message_stats": tally.counts(),
+        "queue_totals": message_counts(queue for vhost in vhosts for queue in vhost.queues.values()),
+        "object_totals": object_totals(ask, vhosts),
+    }
+    if sees_all:
+        found["node"] = ask.statistics.node_counts
+        found["alarms"] = [alarm.reason for alarm in ask.node.alarms if alarm.is_set]
+    return found
+
+
+def written(kind: str, value: dict[str, Any], number: str) -> bytes:
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (number.encode(), kind.encode(), as_json(value))
+
+
+ROUTES = [Route("GET", "/api/stream", USER, get_stream)]
