@@ -21,9 +21,10 @@ ALLOWED = {
     "errors": set[str](),
     "terms": set[str](),
     "octets": set[str](),
+    "uri": set[str](),
     "wire": {"errors", "terms"},
     # What a message carries: headers and properties. Frames and methods are the protocol's.
-    "broker": {"errors", "terms", "octets", "wire.values", "wire.content", "wire.properties"},
+    "broker": {"errors", "terms", "octets", "uri", "wire.values", "wire.content", "wire.properties"},
     # What it keeps of the model: messages, and what is defined.
     "store": {"errors", "terms", "octets", "wire.values", "broker"},
     "protocol": {"errors", "terms", "wire", "broker"},
@@ -31,7 +32,7 @@ ALLOWED = {
     "management": {"errors", "terms", "wire", "broker", "protocol", "server", "store"},
     "cli": {"errors", "terms", "wire", "broker", "protocol", "server", "store", "management"},
 }
-NO_IO = {"errors", "terms", "octets", "wire", "broker", "protocol"}
+NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "protocol"}
 IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}
 LINES_MAX = 800
 GENERATED = {"wire/spec.py"}
