@@ -28,6 +28,8 @@ ALLOWED = {
     # What it keeps of the model: messages, and what is defined.
     "store": {"errors", "terms", "octets", "wire.values", "broker"},
     "protocol": {"errors", "terms", "wire", "broker"},
+    # A client of any broker: it knows nothing of this one.
+    "client": {"errors", "uri", "wire"},
     "server": {"errors", "terms", "wire", "broker", "protocol", "store"},
     "management": {"errors", "terms", "wire", "broker", "protocol", "server", "store"},
     "cli": {"errors", "terms", "wire", "broker", "protocol", "server", "store", "management"},
