@@ -458,7 +458,7 @@ def test_fault_in_a_callback_ends_the_connection(broker: InProcess, run: Run) ->
     async def main() -> None:
         async with connected(broker) as client:
             heard = Heard(client)
-            client.on_delivery = lambda delivery: 1 // 0  # type: ignore[assignment,return-value]
+            client.on_delivery = lambda delivery: 1 // 0  # type: ignore[assignment]
             queue = (await client.declare_queue(exclusive=True)).queue
             client.publish("", queue, PLAIN, b"x")
             await client.consume(queue)

@@ -30,8 +30,10 @@ ALLOWED = {
     "protocol": {"errors", "terms", "wire", "broker"},
     # A client of any broker: it knows nothing of this one.
     "client": {"errors", "uri", "wire"},
-    "server": {"errors", "terms", "wire", "broker", "protocol", "store"},
-    "management": {"errors", "terms", "wire", "broker", "protocol", "server", "store"},
+    # What they are is the model's, how they are run is theirs.
+    "shovel": {"errors", "uri", "wire", "broker", "client"},
+    "server": {"errors", "terms", "uri", "wire", "broker", "protocol", "store", "client", "shovel"},
+    "management": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "shovel", "store"},
     "cli": {"errors", "terms", "wire", "broker", "protocol", "server", "store", "management"},
 }
 NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "protocol"}

@@ -11,7 +11,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
 from leveret import __version__
@@ -410,7 +410,7 @@ async def connect(uri: Uri, name: str, link: socket.socket | None = None) -> Cli
     try:
         async with asyncio.timeout(uri.timeout_s):
             if link is not None:
-                await loop.create_unix_connection(lambda: client, sock=link)
+                await uninterrupted(loop.create_unix_connection(lambda: client, sock=link))
             elif uri.scheme == "amqps":
                 context = tls_context(uri)
                 await loop.create_connection(lambda: client, host, uri.port, ssl=context, server_hostname=tls_name(uri))
@@ -427,6 +427,16 @@ async def connect(uri: Uri, name: str, link: socket.socket | None = None) -> Cli
         client.abort()
         raise
     return client
+
+
+async def uninterrupted(step: Coroutine[Any, Any, Any]) -> None:
+    """Await what is done in a moment; who is cancelled meanwhile hears of it then, as half a step would leak a socket."""
+    task = asyncio.ensure_future(step)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def login_of(uri: Uri) -> tuple[str, bytes]:
