@@ -191,6 +191,6 @@ def test_pyrabbit2_manages_policies(broker: Running, vhost: str) -> None:
     client.delete_policy(vhost, "p")
     assert vhost not in [one["vhost"] for one in client.get_all_policies()]
     here = f"amqp:///{Http.quoted(vhost)}"
-    client.create_shovel(vhost, "s", value={"src-uri": here, "src-queue": "a", "dest-uri": here, "dest-queue": "b"})
+    client.create_shovel(vhost, "s", **{"src-uri": here, "src-queue": "a", "dest-uri": here, "dest-queue": "b"})
     assert client.get_shovel(vhost, "s")["name"] == "s"
     client.delete_shovel(vhost, "s")

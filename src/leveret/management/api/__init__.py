@@ -19,6 +19,7 @@ from leveret.management.api import (
     permissions,
     policies,
     queues,
+    shovels,
     users,
     vhosts,
 )
@@ -43,6 +44,7 @@ ROUTES: list[Route] = [
     *permissions.ROUTES,
     *policies.ROUTES,
     *queues.ROUTES,
+    *shovels.ROUTES,
     *users.ROUTES,
     *vhosts.ROUTES,
 ]
