@@ -179,7 +179,7 @@ def test_negative_delay_is_none() -> None:
         ),
         (GOOD | {"dest-uri": 5}, "dest-uri should be list, actually was 5"),
         (GOOD | {"dest-uri": []}, "dest-uri should have at least one URI"),
-        (GOOD | {"dest-uri": ["amqp://", 5]}, "dest-uri should be binary, actually was 5"),
+        (GOOD | {"dest-uri": ["amqp://", 5]}, "dest-uri should be list, actually was 5"),
         (
             GOOD | {"dest-uri": "http://h"},
             '"http://h" not a valid URI: {{unexpected_uri_scheme,"http"},"http://h"}',

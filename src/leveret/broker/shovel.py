@@ -234,8 +234,12 @@ def _uri(enters: Enters | None) -> Callable[[str, Any], str | None]:
             return f"{key} should be list, actually was {term(value)}"
         if not value:
             return f"{key} should have at least one URI"
-        faults = (_uri_fault(one, enters) if isinstance(one, str) else _text(key, one) for one in value)
-        return next((fault for fault in faults if fault is not None), None)
+        for one in value:
+            # RabbitMQ: what is no text is taken for a list of its own.
+            fault = _uri_fault(one, enters) if isinstance(one, str) else f"{key} should be list, actually was {term(one)}"
+            if fault is not None:
+                return fault
+        return None
 
     return check
 
