@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from leveret.uri import BadUri, parse_uri, without_credentials
+from leveret.uri import BadUri, parse_uri, redacted, without_credentials
 
 HERE: dict[str, Any] = {"host": None, "user": None, "password": None, "vhost": "/"}
 THERE: dict[str, Any] = {"host": "h", "port": 5672, "user": "guest", "password": "guest", "vhost": "/"}
@@ -86,10 +86,28 @@ def test_what_is_wrong_with_a_uri(text: str, term: str) -> None:
         ("amqp:///v", "amqp:///v"),
         ("amqp://u:p@h:1/v?password=secret", "amqp://h:1/v"),
         ("amqps://u:p@[::1]:1?keyfile=x", "amqps://[::1]:1"),
-        ("http://u:p@h/x", "http://h/x"),
+        ("http://u:p@h/x", ""),
         ("nothing", ""),
     ],
 )
 def test_what_may_be_shown(text: str, shown: str) -> None:
     """SPEC §9.8: no credentials in what is shown."""
     assert without_credentials(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("amqp://h:x", "amqp://h:x"),
+        ("amqp://u:secret@h:x/v", "amqp://h:x/v"),
+        ("amqp://u:sec/r@et@h", "amqp://h"),
+        ("amqp://u:1/secret/x@h", "amqp://h"),
+        ("amqp://h:x?password=secret&a=b", "amqp://h:x?password=&a=b"),
+    ],
+)
+def test_what_is_told_of_a_bad_one(text: str, shown: str) -> None:
+    """SPEC §9.8: no credentials in faults."""
+    assert redacted(text) == shown
+    with pytest.raises(BadUri) as caught:
+        parse_uri(text)
+    assert "secret" not in str(caught.value)

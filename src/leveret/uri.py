@@ -25,6 +25,9 @@ MECHANISMS = ("plain", "amqplain", "external")
 
 SCHEME = re.compile(r"[^:]*:")
 PLACE = re.compile(r"//([^/?#]*)")
+# As much as there may be of them: in a bad URI a password can have any character.
+CREDENTIALS = re.compile(r"(?<=//).*@", re.DOTALL)
+PASSWORD = re.compile(r"(password=)[^&#]*")
 
 
 class BadUri(Exception):
@@ -85,10 +88,14 @@ def parse_uri(text: str) -> Uri:
 def without_credentials(text: str) -> str:
     """A URI that may be shown to others; "" for one that is none."""
     try:
-        scheme, _, host, port, path, _ = _parts(text)
+        return parse_uri(text).shown
     except BadUri:
         return ""
-    return _shown(scheme, host, port, path)
+
+
+def redacted(text: str) -> str:
+    """A text that should have been a URI, without what may be credentials; for faults, which may end in a log."""
+    return PASSWORD.sub(r"\1", CREDENTIALS.sub("", text))
 
 
 def _shown(scheme: str, host: str, port: str | None, path: str) -> str:
@@ -123,7 +130,7 @@ def _port(text: str | None, uri: str) -> int | None:
     if text is None:
         return None
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise BadUri(f'{{unable_to_parse_uri,{{malformed_uri,"{uri}",badarg}}}}')
+        raise BadUri(f'{{unable_to_parse_uri,{{malformed_uri,"{redacted(uri)}",badarg}}}}')
     port = int(text)
     if not 0 < port <= 65535:
         raise BadUri(f"{{port_out_of_range,{port}}}")
@@ -134,7 +141,8 @@ def _vhost(path: str) -> str:
     if not path:
         return "/"
     if not path.startswith("/") or "/" in path[1:]:
-        raise BadUri(f'{{invalid_vhost,"{path.removeprefix("/")}"}}')
+        # It may be the rest of a password that has a slash in it.
+        raise BadUri(f'{{invalid_vhost,"{path.removeprefix("/").rpartition("@")[2]}"}}')
     return _decoded(path[1:])
 
 

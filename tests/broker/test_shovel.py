@@ -185,6 +185,10 @@ def test_negative_delay_is_none() -> None:
             '"http://h" not a valid URI: {{unexpected_uri_scheme,"http"},"http://h"}',
         ),
         (
+            GOOD | {"dest-uri": "http://u:secret@h"},
+            '"http://h" not a valid URI: {{unexpected_uri_scheme,"http"},"http://h"}',
+        ),
+        (
             GOOD | {"src-uri": ["amqp://", "amqp://:1"]},
             '"amqp://:1" not a valid URI: {port_requires_host,"amqp://:1"}',
         ),

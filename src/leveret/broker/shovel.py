@@ -11,7 +11,7 @@ from typing import Any
 from leveret.broker.arguments import CHECKS, CONSUMER_CHECKS
 from leveret.errors import AMQPError, PreconditionFailed
 from leveret.terms import term
-from leveret.uri import BadUri, Uri, parse_uri
+from leveret.uri import BadUri, Uri, parse_uri, redacted
 from leveret.wire.properties import Properties, encode_properties
 from leveret.wire.values import decode_table, encode_table
 
@@ -248,7 +248,8 @@ def _uri_fault(text: str, enters: Enters | None) -> str | None:
     try:
         uri = parse_uri(text)
     except BadUri as error:
-        return f'"{text}" not a valid URI: {{{error},"{text}"}}'
+        shown = redacted(text)
+        return f'"{shown}" not a valid URI: {{{error},"{shown}"}}'
     return enters(uri.vhost) if uri.local and enters is not None else None
 
 
