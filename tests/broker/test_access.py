@@ -186,8 +186,9 @@ def test_operator_policies_are_also_parameters(broker: Broker) -> None:
 def test_parameters_of_known_components_are_kept(broker: Broker) -> None:
     """SPEC §7.6 runtime parameters"""
     vhost = broker.vhosts["/"]
-    vhost.set_parameter("shovel", "s", {"src-queue": "a"})
-    assert vhost.parameters == {("shovel", "s"): {"src-queue": "a"}}
+    value = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://"}
+    vhost.set_parameter("shovel", "s", value)
+    assert vhost.parameters == {("shovel", "s"): value}
     with pytest.raises(PreconditionFailed, match=r"^component federation not found$"):
         vhost.set_parameter("federation", "f", {})
     vhost.clear_parameter("shovel", "s")

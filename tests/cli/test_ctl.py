@@ -151,3 +151,33 @@ def test_policies_parameters_and_limits(ctl: Run) -> None:
     assert ctl("-q", "list_vhost_limits").stdout == 'vhost\tlimits\n/\t{"max-queues": 100}\n'
     assert ctl("clear_vhost_limits").returncode == 0
     assert ctl("-q", "list_parameters").returncode == 0
+
+
+def test_shovels(ctl: Run) -> None:
+    """SPEC §9.8: shovel_status, restart_shovel, delete_shovel."""
+    value = '{"src-uri": "amqp://", "src-queue": "shovel.a", "dest-uri": "amqp://guest:guest@/", "dest-queue": "shovel.b"}'
+    value = value.replace("@/", "@/%2F")
+    assert ctl("set_parameter", "shovel", "mover", '{"src-uri": 5}').returncode == 65
+    assert ctl("set_parameter", "shovel", "mover", value).returncode == 0
+    for _ in range(100):
+        found = ctl("-q", "shovel_status", "--formatter", "json")
+        rows = json.loads(found.stdout)
+        if rows and rows[0]["state"] == "running":
+            break
+    assert {name: rows[0][name] for name in ("name", "vhost", "type", "source", "destination", "termination_reason")} == {
+        "name": "mover",
+        "vhost": "/",
+        "type": "dynamic",
+        "source": "amqp://",
+        "destination": "amqp:///%2F",
+        "termination_reason": "",
+    }
+    header, row = ctl("-q", "shovel_status").stdout.splitlines()
+    assert header.split("\t")[:5] == ["name", "vhost", "type", "state", "source"]
+    assert row.startswith("mover\t/\tdynamic\trunning\tamqp://")
+    assert ctl("restart_shovel", "mover").returncode == 0
+    assert ctl("restart_shovel", "nobody").returncode == 65
+    assert "mover" in ctl("-q", "list_parameters").stdout
+    assert ctl("delete_shovel", "mover").returncode == 0
+    assert ctl("delete_shovel", "mover").returncode == 65
+    assert ctl("-q", "shovel_status").stdout.splitlines()[1:] == []

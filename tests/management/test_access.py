@@ -134,6 +134,9 @@ TABLE: dict[frozenset[str], str] = {
         GET /api/nodes/{node}/memory/ets/{filter}
         GET /api/nodes/{node}/memory/ets/{filter}/relative
         GET /api/nodes/{node}/memory/relative
+        GET /api/shovels
+        GET /api/shovels/vhost/{vhost}/{name}
+        GET /api/shovels/{vhost}
     """,
     POLICYMAKERS: """
         GET /api/global-parameters
@@ -149,6 +152,8 @@ TABLE: dict[frozenset[str], str] = {
         GET /api/policies/{vhost}/{name}
         PUT /api/policies/{vhost}/{name}
         DELETE /api/policies/{vhost}/{name}
+        DELETE /api/shovels/vhost/{vhost}/{name}
+        DELETE /api/shovels/vhost/{vhost}/{name}/restart
     """,
     ADMINISTRATORS: """
         GET /api/all-configuration

@@ -106,7 +106,7 @@ def test_clients_find_the_broker_well(broker: Running, vhost: str) -> None:
     """SPEC §9.1: pyrabbit2 and amqpstorm.management"""
     client = pyrabbit2.Client(f"127.0.0.1:{broker.http_port}", "guest", "guest")
     assert client.is_alive(Http.quoted(vhost)) is True
-    assert client.get_extensions() == [{"javascript": "dispatcher.js"}]
+    assert client.get_extensions() == [{"javascript": "dispatcher.js"}, {"javascript": "shovel.js"}]
     api: Any = ManagementApi(f"http://127.0.0.1:{broker.http_port}", "guest", "guest")
     assert api.aliveness_test(vhost) == {"status": "ok"}
     assert api.healthchecks.get() == {"status": "ok"}

@@ -80,7 +80,8 @@ def test_policies_of_a_vhost_that_is_not_there(http: Http) -> None:
 def test_parameter_is_set_shown_and_cleared(http: Http, vhost: str) -> None:
     """SPEC §9.1: parameters; SPEC §9.8: shovels are parameters"""
     base = f"/api/parameters/shovel/{http.quoted(vhost)}"
-    value = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
+    here = f"amqp:///{http.quoted(vhost)}"
+    value = {"src-uri": here, "src-queue": "a", "dest-uri": here, "dest-queue": "b"}
     assert http.put(f"{base}/s", {"value": value}).status == 201
     assert http.put(f"{base}/s", {"value": value}).status == 204
     view = {"vhost": vhost, "component": "shovel", "name": "s", "value": value}
@@ -189,6 +190,7 @@ def test_pyrabbit2_manages_policies(broker: Running, vhost: str) -> None:
     assert [one["name"] for one in client.get_all_policies() if one["vhost"] == vhost] == ["p"]
     client.delete_policy(vhost, "p")
     assert vhost not in [one["vhost"] for one in client.get_all_policies()]
-    client.create_shovel(vhost, "s", value={"src-uri": "amqp://", "dest-uri": "amqp://"})
+    here = f"amqp:///{Http.quoted(vhost)}"
+    client.create_shovel(vhost, "s", **{"src-uri": here, "src-queue": "a", "dest-uri": here, "dest-queue": "b"})
     assert client.get_shovel(vhost, "s")["name"] == "s"
     client.delete_shovel(vhost, "s")

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.management.support import Running, rabbitmqadmin
@@ -57,7 +58,9 @@ def test_policies_parameters_and_limits(admin: Admin, vhost: str) -> None:
         assert admin.rows(listed, "name", "priority") == [["p", 2]]
         admin.run("delete", kind, "name=p")
         assert admin.rows(listed, "name") == []
-    admin.run("declare", "parameter", "component=shovel", "name=s", 'value={"src-uri": "amqp://"}')
+    here = f"amqp:///{quote(vhost, safe='')}"
+    value = json.dumps({"src-uri": here, "src-queue": "a", "dest-uri": here, "dest-queue": "b"})
+    admin.run("declare", "parameter", "component=shovel", "name=s", f"value={value}")
     assert ["shovel", "s"] in admin.rows("parameters", "component", "name")
     admin.run("delete", "parameter", "component=shovel", "name=s")
     admin.run("declare", "vhost_limit", f"vhost={vhost}", "name=max-queues", "value=5")

@@ -90,7 +90,7 @@ apply-to = "queues"
 component = "shovel"
 name = "s"
 vhost = "plain"
-value = {{ src-queue = "a", dest-queue = "b" }}
+value = {{ src-uri = "amqp://", src-queue = "a", dest-uri = "amqp://", dest-queue = "b" }}
 
 [[parameters]]
 component = "vhost-limits"
@@ -195,7 +195,8 @@ def test_policies(broker: Broker) -> None:
 def test_parameters(broker: Broker) -> None:
     """SPEC §7.6 runtime parameters and SPEC §7.6 global parameters"""
     plain = broker.vhosts["plain"]
-    assert plain.parameters["shovel", "s"] == {"src-queue": "a", "dest-queue": "b"}
+    value = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
+    assert plain.parameters["shovel", "s"] == value
     assert plain.limits == {"max-queues": 7}
     assert broker.parameters == {"cluster_name": "hare"}
 

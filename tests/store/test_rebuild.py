@@ -79,7 +79,7 @@ def test_what_was_removed_stays_removed(rig: Rig) -> None:
     vhost.bind("x", rig.queue("q"), "", {})
     vhost.set_policy("p", ".*", {"max-length": 5})
     vhost.set_operator_policy("o", ".*", {"max-length": 5})
-    vhost.set_parameter("shovel", "s", {})
+    vhost.set_parameter("shovel", "s", {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://"})
     broker.set_parameter("g", 1)
     rig.settle_down()
     broker.delete_vhost("v")

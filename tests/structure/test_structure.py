@@ -21,17 +21,22 @@ ALLOWED = {
     "errors": set[str](),
     "terms": set[str](),
     "octets": set[str](),
+    "uri": set[str](),
     "wire": {"errors", "terms"},
     # What a message carries: headers and properties. Frames and methods are the protocol's.
-    "broker": {"errors", "terms", "octets", "wire.values", "wire.content", "wire.properties"},
+    "broker": {"errors", "terms", "octets", "uri", "wire.values", "wire.content", "wire.properties"},
     # What it keeps of the model: messages, and what is defined.
     "store": {"errors", "terms", "octets", "wire.values", "broker"},
     "protocol": {"errors", "terms", "wire", "broker"},
-    "server": {"errors", "terms", "wire", "broker", "protocol", "store"},
-    "management": {"errors", "terms", "wire", "broker", "protocol", "server", "store"},
+    # A client of any broker: it knows nothing of this one.
+    "client": {"errors", "uri", "wire"},
+    # What they are is the model's, how they are run is theirs.
+    "shovel": {"errors", "uri", "wire", "broker", "client"},
+    "server": {"errors", "terms", "uri", "wire", "broker", "protocol", "store", "client", "shovel"},
+    "management": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "shovel", "store"},
     "cli": {"errors", "terms", "wire", "broker", "protocol", "server", "store", "management"},
 }
-NO_IO = {"errors", "terms", "octets", "wire", "broker", "protocol"}
+NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "protocol"}
 IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}
 LINES_MAX = 800
 GENERATED = {"wire/spec.py"}

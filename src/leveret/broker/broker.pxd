@@ -17,4 +17,5 @@ cdef class Broker:
     cdef public dict vhosts
     cdef public dict users
     cdef public dict parameters
+    cdef public object on_shovel
     cpdef changed(self)

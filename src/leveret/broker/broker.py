@@ -1,5 +1,6 @@
 """The broker: virtual hosts, users and their rights, the work list and the epoch. Everything below hangs from here."""
 
+from collections.abc import Callable
 from typing import Any
 
 from leveret.broker.access import (
@@ -24,6 +25,8 @@ from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
 from leveret.errors import NotAllowed, NotFound, PreconditionFailed
 
+CLUSTER_NAME = "cluster_name"
+
 
 class Broker:
     """The whole model.
@@ -32,7 +35,7 @@ class Broker:
     or a right; who remembers either compares it first. `parameters` are those of the whole broker.
 
     While `throttled`, whoever publishes is stopped: `alarm` says what runs low, "" if nothing does, and `flow` that storage
-    is behind.
+    is behind. `on_shovel` is called with vhost and name when a shovel's parameter is set, or is there no longer.
     """
 
     __slots__ = (
@@ -41,6 +44,7 @@ class Broker:
         "epoch",
         "events",
         "flow",
+        "on_shovel",
         "parameters",
         "replies",
         "settings",
@@ -71,6 +75,7 @@ class Broker:
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
         self.parameters: dict[str, Any] = {}
+        self.on_shovel: Callable[[str, str], None] | None = None
 
     def changed(self) -> None:
         """Drop every remembered route and right."""
@@ -133,7 +138,7 @@ class Broker:
         limit = user.limits.get("max-connections")
         if reached(limit, len(user.present)):
             raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({limit}) is reached")
-        if name not in user.rights or not user.rights[name].granted:
+        if not user.rights_in(name).granted:
             raise NotAllowed(refused)
         return vhost
 
@@ -241,6 +246,23 @@ class Broker:
         if self.parameters.pop(name, None) is None:
             raise NotFound(f"global parameter '{name}' not found")
         self.storage.remove("global_parameter", "", name)
+
+    @property
+    def cluster_name(self) -> str:
+        return str(self.parameters.get(CLUSTER_NAME) or self.settings.node_name)
+
+    def shovel_changed(self, vhost_name: str, name: str) -> None:
+        if self.on_shovel is not None:
+            self.on_shovel(vhost_name, name)
+
+    def shovel_count(self) -> int:
+        return sum(len(vhost.parameters) for vhost in self.vhosts.values())
+
+    def why_not(self, user: User, vhost_name: str) -> str | None:
+        """Why this user may not enter a vhost; None if it may."""
+        if vhost_name in self.vhosts and user.rights_in(vhost_name).granted:
+            return None
+        return f'user "{user.name}" may not connect to vhost "{vhost_name}"'
 
     def _store_rights(self, rights: Rights) -> None:
         if not rights.granted and not rights.topics:

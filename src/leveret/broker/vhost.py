@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.access import Presence, check_limits, reached
+from leveret.broker.access import Presence, User, check_limits, reached
 from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
 from leveret.broker.binding import Binding, frozen
 from leveret.broker.dead_letter import Burial
@@ -26,6 +26,8 @@ from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies
 from leveret.broker.rights import Rights
 from leveret.broker.router import Router
+from leveret.broker.shovel import COMPONENT as SHOVEL_COMPONENT
+from leveret.broker.shovel import SHOVELS_MAX, check_shovel
 from leveret.broker.tally import Tally
 from leveret.broker.work import Task, Work
 from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
@@ -50,8 +52,6 @@ PREDECLARED = (
 )
 
 LIMITS = ("max-connections", "max-queues")
-# Who has runtime parameters.
-COMPONENTS = ("shovel",)
 LIMITS_COMPONENT = "vhost-limits"
 OPERATOR_COMPONENT = "operator_policy"
 
@@ -541,8 +541,8 @@ class VirtualHost:
         }
         self._broker.storage.put("vhost", self.name, "", facts)
 
-    def set_parameter(self, component: str, name: str, value: Any) -> None:
-        """Set a runtime parameter. RabbitMQ: limits and the operator's policies can be set as such too."""
+    def set_parameter(self, component: str, name: str, value: Any, user: User | None = None) -> None:
+        """Set a runtime parameter, for this user. RabbitMQ: limits and the operator's policies can be set as such too."""
         if component == LIMITS_COMPONENT:
             # RabbitMQ: no limits are written as a list.
             self.set_limits({} if value == [] else value)
@@ -550,11 +550,21 @@ class VirtualHost:
             self.set_operator_policy(name, **_policy_facts(value))
         elif component == "policy":
             raise PreconditionFailed("policies may not be set using this method")
-        elif component not in COMPONENTS:
-            raise PreconditionFailed(f"component {component} not found")
+        elif component == SHOVEL_COMPONENT:
+            self._set_shovel(name, value, user)
         else:
-            self.parameters[component, name] = value
-            self._broker.storage.put("parameter", self.name, f"{component}\0{name}", {"value": value})
+            raise PreconditionFailed(f"component {component} not found")
+
+    def _set_shovel(self, name: str, value: Any, user: User | None) -> None:
+        check_shovel(name, value, None if user is None else lambda vhost_name: self._broker.why_not(user, vhost_name))
+        key = (SHOVEL_COMPONENT, name)
+        if key not in self.parameters and self._broker.shovel_count() >= SHOVELS_MAX:
+            raise PreconditionFailed(f"component {SHOVEL_COMPONENT} is limited to {SHOVELS_MAX} per node")
+        if self.parameters.get(key) == value:
+            return
+        self.parameters[key] = value
+        self._broker.storage.put("parameter", self.name, f"{SHOVEL_COMPONENT}\0{name}", {"value": value})
+        self._broker.shovel_changed(self.name, name)
 
     def clear_parameter(self, component: str, name: str) -> None:
         if (component, name) not in self.all_parameters():
@@ -566,6 +576,7 @@ class VirtualHost:
         else:
             del self.parameters[component, name]
             self._broker.storage.remove("parameter", self.name, f"{component}\0{name}")
+            self._broker.shovel_changed(self.name, name)
 
     def all_parameters(self) -> dict[tuple[str, str], Any]:
         """The runtime parameters by component and name, limits and the operator's policies among them."""
@@ -593,6 +604,8 @@ class VirtualHost:
         """It is deleted: end its connections, and remove everything."""
         # Storage has heard of it; another one of this name may be there before everything is removed.
         self.deleted = True
+        for _, name in self.parameters:
+            self._broker.shovel_changed(self.name, name)
         for presence in list(self.present):
             presence.shut(f"vhost '{self.name}' is deleted")
         self._broker.work.add(Demolish(self))

@@ -242,6 +242,32 @@ def list_bindings(api: Api, options: Options, given: list[str]) -> Result:
     return Table(rows, given or columns.split())
 
 
+SHOVEL_COLUMNS = {
+    "source": "src_uri",
+    "source_protocol": "src_protocol",
+    "destination": "dest_uri",
+    "destination_protocol": "dest_protocol",
+    "termination_reason": "reason",
+    "last_changed": "timestamp",
+    "source_queue": "src_queue",
+    "source_exchange": "src_exchange",
+    "source_exchange_key": "src_exchange_key",
+    "destination_queue": "dest_queue",
+    "destination_exchange": "dest_exchange",
+    "destination_exchange_key": "dest_exchange_key",
+}
+
+
+def shovel_status(api: Api, options: Options, given: list[str]) -> Result:
+    rows = api.get("/api/shovels")
+    found = [
+        {name: row[name] for name in ("name", "vhost", "type", "state")}
+        | {column: row.get(field, "") for column, field in SHOVEL_COLUMNS.items()}
+        for row in rows
+    ]
+    return Table(found, ["name", "vhost", "type", "state", *list(SHOVEL_COLUMNS)[:6]])
+
+
 def list_limits(kind: str) -> Do:
     def do(api: Api, options: Options, given: list[str]) -> Result:
         rows = api.get(f"/api/{kind}-limits")
@@ -429,6 +455,9 @@ COMMANDS: dict[str, Command] = {
         close_connection, "<connection> <explanation>", "Closing connection {0}, reason: {1}...", 2, 2
     ),
     "delete_queue": Command(delete_queue, "<queue>", "Deleting queue '{0}' on vhost '{vhost}' ...", 1, 1),
+    "delete_shovel": Command(
+        deleting("/api/parameters/shovel/{vhost}/{0}"), "<name>", "Deleting shovel {0} in vhost {vhost}", 1, 1
+    ),
     "delete_user": Command(deleting("/api/users/{0}"), "<username>", 'Deleting user "{0}" ...', 1, 1),
     "delete_vhost": Command(deleting("/api/vhosts/{0}"), "<vhost>", 'Deleting vhost "{0}" ...', 1, 1),
     "export_definitions": Command(export_definitions, "<file>|-", "Exporting definitions ...", 1, 1),
@@ -519,6 +548,13 @@ COMMANDS: dict[str, Command] = {
     "ping": Command(ping, "", "Will ping the broker ..."),
     "purge_queue": Command(purge_queue, "<queue>", "Purging queue '{0}' in vhost '{vhost}' ...", 1, 1),
     "report": Command(report, "", "Reporting server status ..."),
+    "restart_shovel": Command(
+        deleting("/api/shovels/vhost/{vhost}/{0}/restart"),
+        "<name>",
+        "Restarting dynamic Shovel {0} in virtual host {vhost}",
+        1,
+        1,
+    ),
     "set_cluster_name": Command(
         putting("/api/cluster-name", lambda options, given: {"name": given[0]}),
         "<name>",
@@ -597,6 +633,7 @@ COMMANDS: dict[str, Command] = {
     "set_vm_memory_high_watermark": Command(
         setting("memory_watermark", watermark), "<fraction> | absolute <bytes>", "Setting memory threshold to {0} ...", 1, 2
     ),
+    "shovel_status": Command(shovel_status, "", "Shovel status ..."),
     "status": Command(status, "", "Status of the broker ..."),
     "stop": Command(stop, "", "Stopping the broker ..."),
     "trace_off": Command(tracing(False), "", 'Stopping tracing for vhost "{vhost}" ...'),

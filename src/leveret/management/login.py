@@ -6,9 +6,8 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from leveret.broker.access import User, is_loopback
+from leveret.broker.access import TrustedUser, User, is_loopback
 from leveret.broker.broker import Broker
-from leveret.broker.rights import Rights
 from leveret.management.answers import Refused
 from leveret.management.routes import (
     ADMINISTRATOR,
@@ -25,17 +24,11 @@ REALM = 'Basic realm="RabbitMQ Management"'
 COOKIE = "m"
 
 
-class LocalUser(User):
+class LocalUser(TrustedUser):
     """Whoever may open the broker's socket in its data folder: an administrator with all rights everywhere."""
 
     def __init__(self) -> None:
         super().__init__("leveretctl", "", ("administrator",))
-
-    def rights_in(self, vhost_name: str) -> Rights:
-        rights = super().rights_in(vhost_name)
-        if not rights.granted:
-            rights.grant(".*", ".*", ".*")
-        return rights
 
 
 def login(broker: Broker, request: web.Request) -> User:

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.access import reached
+from leveret.broker.access import User, reached
 from leveret.broker.broker import Broker
 from leveret.errors import (
     AccessRefused,
@@ -86,7 +86,9 @@ class Connection:
         "tick_at",
     )
 
-    def __init__(self, broker: Broker, name: str, peer_host: str, wake: Callable[[], None], now: int) -> None:
+    def __init__(
+        self, broker: Broker, name: str, peer_host: str, wake: Callable[[], None], now: int, known: User | None = None
+    ) -> None:
         self.broker = broker
         self.name = name
         self.output = Output(wake)
@@ -101,7 +103,7 @@ class Connection:
         self.channel_max = 0
         self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
-        self._handshake: Handshake | None = Handshake(broker, peer_host)
+        self._handshake: Handshake | None = Handshake(broker, peer_host, known)
         self._header = b""
         self._late_close: ConnectionClose | None = None
         self._channel: Channel | None = None

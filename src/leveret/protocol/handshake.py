@@ -65,6 +65,7 @@ class Handshake:
 
     __slots__ = (
         "_broker",
+        "_known",
         "_peer_host",
         "capabilities",
         "channel_max",
@@ -80,8 +81,10 @@ class Handshake:
     user: User
     vhost: VirtualHost
 
-    def __init__(self, broker: Broker, peer_host: str) -> None:
+    def __init__(self, broker: Broker, peer_host: str, known: User | None = None) -> None:
         self._broker = broker
+        # Who this is, where no password is asked for.
+        self._known = known
         self._peer_host = peer_host
         self.state = "starting"
         self.mechanism = ""
@@ -125,7 +128,8 @@ class Handshake:
         self.mechanism = m.mechanism
         self.state = "securing"
         try:
-            self.user = self._login(m.mechanism, *credentials(m.mechanism, m.response))
+            known = self._known
+            self.user = self._login(m.mechanism, *credentials(m.mechanism, m.response)) if known is None else known
         except Refused as refused:
             self._broker.churn.logins_failed += 1
             raise AccessRefused(

@@ -14,9 +14,12 @@ from leveret.server.config import Config
 from leveret.server.definitions import apply
 from leveret.server.definitions_file import BadFile, import_definitions, read_file
 from leveret.server.inbox import Inbox
+from leveret.server.links import Links
 from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
-from leveret.server.transport import Transport
+from leveret.server.transport import Link, Transport
+from leveret.shovel.shovel import World
+from leveret.shovel.shovels import Shovels
 from leveret.store.opening import Opened, open_folder
 
 T = TypeVar("T")
@@ -52,6 +55,7 @@ class Node:
         self._heap: Heap | None = None
         self._alarms: Alarms | None = None
         self._outbox: Outbox | None = None
+        self.shovels: Shovels | None = None
 
     async def start(self) -> None:
         """Listen; OSError if that cannot be."""
@@ -61,9 +65,13 @@ class Node:
         self._heap = Heap(loop)
         alarms = self._alarms = alarms_of(self._config, loop, self.broker, self._heap)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap, alarms)
+
+        def transport(link: Link | None = None) -> Transport:
+            return Transport(self.broker, inbox, outbox, alarms, self.transports, loop, link)
+
         try:
             server = await loop.create_server(
-                lambda: Transport(self.broker, inbox, outbox, alarms, self.transports, loop),
+                transport,
                 self._config.host,
                 self._config.port,
                 backlog=BACKLOG,
@@ -81,6 +89,9 @@ class Node:
             sync = self._config.sync == "always"
             self._opened.start(loop.call_soon_threadsafe, outbox.on_synced, self._on_storage_failed, sync)
             outbox.schedule()
+        world = World(Links(self.broker, transport).connect, now_ms, lambda: self.broker.cluster_name)
+        self.shovels = Shovels(self.broker, world, self.change)
+        self.shovels.start()
 
     @property
     def config(self) -> Config:
@@ -137,6 +148,8 @@ class Node:
         """Close every connection with 320 and end when they are gone, or after a few seconds."""
         for server in self._servers:
             server.close()
+        if self.shovels is not None:
+            await self.shovels.stop()
         for transport in list(self.transports):
             transport.shut(STOP_REASON)
         deadline = asyncio.get_running_loop().time() + STOP_S

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from typing import Any, cast
 
+from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.queue import Queue
 from leveret.protocol.connection import NEVER, Connection
@@ -23,12 +24,26 @@ WRITE_LOW = 128 * 1024
 # A client that has not read this much is not heard either.
 UNREAD_MAX = 8 << 20
 LINGER_S = 10.0
+LOOPBACK = "127.0.0.1"
 
 # Why a client is not heard: its pass was interrupted; it does not read; both, so that its pass waits for that; it waits
 # for readers, or for others; it publishes, and publishers are stopped.
 BUSY, UNREAD, STALLED, FLOW, STOPPED = 1, 2, 4, 8, 16
 
 log = logging.getLogger("leveret.connection")
+
+
+class Link:
+    """A client within this process: what its connection is called, and who it is if no password is asked for.
+
+    Only who makes a pair of sockets can make one: what comes from a listener has none.
+    """
+
+    __slots__ = ("name", "user")
+
+    def __init__(self, name: str, user: User | None) -> None:
+        self.name = name
+        self.user = user
 
 
 class Transport(asyncio.BufferedProtocol):
@@ -38,6 +53,7 @@ class Transport(asyncio.BufferedProtocol):
         "_alarms",
         "_broker",
         "_inbox",
+        "_link",
         "_loop",
         "_outbox",
         "_pace",
@@ -66,7 +82,9 @@ class Transport(asyncio.BufferedProtocol):
         alarms: Alarms,
         peers: "set[Transport]",
         loop: asyncio.AbstractEventLoop,
+        link: "Link | None" = None,
     ) -> None:
+        self._link = link
         self._broker = broker
         self._inbox = inbox
         self._outbox = outbox
@@ -92,11 +110,15 @@ class Transport(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
         self._socket.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
-        peer = transport.get_extra_info("peername")
-        local = transport.get_extra_info("sockname")
-        name = f"{address(peer)} -> {address(local)}"
-        self.peer, self.local = host_and_port(peer), host_and_port(local)
-        self.connection = Connection(self._broker, name, self.peer[0], self._wake, now_ms())
+        if self._link is None:
+            peer = transport.get_extra_info("peername")
+            local = transport.get_extra_info("sockname")
+            name, known = f"{address(peer)} -> {address(local)}", None
+            self.peer, self.local = host_and_port(peer), host_and_port(local)
+        else:
+            name, known = self._link.name, self._link.user
+            self.peer = self.local = (LOOPBACK, 0)
+        self.connection = Connection(self._broker, name, self.peer[0], self._wake, now_ms(), known)
         self._peers.add(self)
         self._set_timer(self.connection)
         log.debug("%s: accepted", name)
@@ -249,6 +271,11 @@ class Transport(asyncio.BufferedProtocol):
         if connection is not None:
             connection.throttle_changed(now_ms())
             self._stop_or_hear(connection)
+
+    @property
+    def direct(self) -> bool:
+        """Whether the client is within this process."""
+        return self._link is not None
 
     # The node's calls
 

@@ -24,7 +24,7 @@ FEATURES = {
 
 def get_extensions(ask: Ask) -> Result:
     """The page's own parts."""
-    return [{"javascript": "dispatcher.js"}]
+    return [{"javascript": "dispatcher.js"}, {"javascript": "shovel.js"}]
 
 
 def feature_view(name: str) -> dict[str, Any]:

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from leveret.server.node import Node
 
 # What the readers of nodes expect to be on; here it is built in.
-PLUGINS = ["rabbitmq_management", "rabbitmq_management_agent", "rabbitmq_prometheus", "rabbitmq_web_dispatch"]
+PLUGINS = [
+    "rabbitmq_management",
+    "rabbitmq_management_agent",
+    "rabbitmq_prometheus",
+    "rabbitmq_shovel",
+    "rabbitmq_shovel_management",
+    "rabbitmq_web_dispatch",
+]
 # RabbitMQ's Erlang machine has a limit of processes; here are threads.
 THREADS_MAX = 32_768
 

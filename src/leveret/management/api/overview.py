@@ -4,6 +4,7 @@ import platform
 from typing import Any
 
 from leveret import __version__
+from leveret.broker.broker import CLUSTER_NAME
 from leveret.broker.tally import NAMES
 from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer
@@ -16,7 +17,6 @@ from leveret.management.routes import ADMINISTRATOR, USER, Result, Route
 from leveret.management.totals import broker_tally, message_counts, vhosts_tally
 from leveret.protocol.handshake import SERVER_PROPERTIES
 
-CLUSTER_NAME = "cluster_name"
 # What RabbitMQ calls the protocol of a listener.
 PROTOCOLS = {"prometheus": "http/prometheus"}
 
@@ -102,7 +102,7 @@ def listeners(ask: Ask) -> list[dict[str, Any]]:
 
 
 def cluster_name(ask: Ask) -> str:
-    return str(ask.broker.parameters.get(CLUSTER_NAME) or ask.broker.settings.node_name)
+    return ask.broker.cluster_name
 
 
 def get_cluster_name(ask: Ask) -> Result:

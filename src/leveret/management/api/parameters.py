@@ -52,7 +52,7 @@ async def put_parameter(ask: Ask) -> Result:
     component, name = ask.path["component"], ask.path["name"]
     existed = (component, name) in vhost.all_parameters()
     try:
-        await ask.change(vhost.set_parameter, component, name, value)
+        await ask.change(vhost.set_parameter, component, name, value, ask.user)
     except PreconditionFailed as error:
         raise invalid(error) from None
     return created(existed)

@@ -1,0 +1,452 @@
+"""One connection to a broker, with one channel: callbacks of a socket on one side, methods and messages on the other.
+
+(1) Methods that have an answer are awaited, one at a time (`call`); everything else is sent and returns at once.
+(2) What the broker sends of its own accord goes to the `on_…` callbacks, from the socket's own callback: no task reads.
+(3) `full` says that whoever publishes should wait: the socket takes no more, or the broker has said connection.blocked.
+    Who reads faster than it can pass on stops reading (`pause`), so nothing piles up here.
+(4) The first fault is the last: it is kept in `fault`, given to whoever waits, or else to `on_closed`. Only after a
+    ChannelClosed may another channel be opened.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+from leveret import __version__
+from leveret.client.faults import ChannelClosed, ClientFault, Disconnected
+from leveret.client.incoming import Delivery, Incoming
+from leveret.client.tls import tls_context, tls_name
+from leveret.errors import AMQPError
+from leveret.uri import Uri
+from leveret.wire.content import END, frame_head
+from leveret.wire.frames import FRAME_OVERHEAD, HEARTBEAT, FrameReader
+from leveret.wire.methods import decode_method, write_method
+from leveret.wire.spec import (
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicQosOk,
+    BasicReturn,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from leveret.wire.values import Table, encode_table
+
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+FRAME_MAX = 131_072
+CHANNEL = 1
+CLOSE_S = 1.0
+WRITE_HIGH = 512 * 1024
+WRITE_LOW = 128 * 1024
+CONTENT_HEADER = b"\x00\x3c\x00\x00"
+CAPABILITIES = (
+    "authentication_failure_close",
+    "basic.nack",
+    "connection.blocked",
+    "consumer_cancel_notify",
+    "publisher_confirms",
+)
+
+M = TypeVar("M", bound=Method)
+
+log = logging.getLogger("leveret.client")
+
+
+class Client(asyncio.Protocol):
+    """A connection; `connect` makes one."""
+
+    def __init__(self, uri: Uri, name: str) -> None:
+        self._uri = uri
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader(FRAME_MAX)
+        self._frame_max = FRAME_MAX
+        self._waiting: tuple[type[Method], asyncio.Future[Any]] | None = None
+        self._incoming: Incoming | None = None
+        self._gone = self._loop.create_future()
+        self._closing = False
+        self._paused = False
+        self._published = 0
+        self._confirming = False
+        self._heartbeat_s = 0
+        self._beat: asyncio.TimerHandle | None = None
+        self._heard = self._sent = False
+        self._silences = 0
+        self._socket_full = False
+        # Why the broker takes no messages now.
+        self.blocked: str | None = None
+        self.fault: ClientFault | None = None
+        self.on_delivery: Callable[[Delivery], None] = nothing
+        self.on_confirm: Callable[[int, bool, bool], None] = nothing  # sequence number, multiple, accepted
+        self.on_cancelled: Callable[[str], None] = nothing  # consumer tag
+        self.on_flow: Callable[[], None] = nothing  # `full` may have changed
+        self.on_closed: Callable[[ClientFault], None] = nothing
+
+    # What is asked of the broker
+
+    async def call(self, method: Method, reply: type[M], channel: int = CHANNEL) -> M:
+        """Send a method, and return the answer."""
+        if self.fault is not None:
+            raise self.fault
+        self._send(channel, method)
+        return await self._expect(reply)
+
+    async def open_channel(self) -> None:
+        """Open the channel; another one, after a ChannelClosed."""
+        if isinstance(self.fault, ChannelClosed):
+            self.fault = None
+        self._incoming = None
+        self._confirming = False
+        self._published = 0
+        await self.call(ChannelOpen(), ChannelOpenOk)
+
+    async def declare_queue(self, queue: str = "", **options: Any) -> QueueDeclareOk:
+        return await self.call(QueueDeclare(queue, **options), QueueDeclareOk)
+
+    async def bind_queue(self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None) -> None:
+        await self.call(QueueBind(queue, exchange, routing_key, arguments=arguments or {}), QueueBindOk)
+
+    async def qos(self, prefetch_count: int) -> None:
+        await self.call(BasicQos(prefetch_count=prefetch_count), BasicQosOk)
+
+    async def consume(self, queue: str, no_ack: bool = False, arguments: Table | None = None) -> str:
+        """Have messages delivered to `on_delivery`; the consumer's tag."""
+        method = BasicConsume(queue, no_ack=no_ack, arguments=arguments or {})
+        return (await self.call(method, BasicConsumeOk)).consumer_tag
+
+    async def cancel(self, consumer_tag: str) -> None:
+        """Have no more of them delivered; those on their way come before this returns."""
+        self.resume()
+        await self.call(BasicCancel(consumer_tag), BasicCancelOk)
+
+    async def confirm(self) -> None:
+        """Have the broker say in `on_confirm` what has become of each message."""
+        await self.call(ConfirmSelect(), ConfirmSelectOk)
+        self._confirming = True
+
+    def ack(self, tag: int, multiple: bool = False) -> None:
+        """Acknowledge; nothing on a channel that is gone, which has given everything back."""
+        if self.fault is None:
+            self._send(CHANNEL, BasicAck(tag, multiple))
+
+    def nack(self, tag: int, multiple: bool = False, requeue: bool = True) -> None:
+        if self.fault is None:
+            self._send(CHANNEL, BasicNack(tag, multiple, requeue))
+
+    def publish(self, exchange: str, routing_key: str, properties: bytes, body: bytes) -> int:
+        """Publish; its sequence number if there are confirms, else 0. `properties` begin with their flags."""
+        if self.fault is not None:
+            raise self.fault
+        out = bytearray()
+        write_method(out, CHANNEL, BasicPublish(exchange, routing_key))
+        header = CONTENT_HEADER + len(body).to_bytes(8, "big") + properties
+        piece = self._frame_max - FRAME_OVERHEAD
+        if len(header) > piece:
+            raise ValueError(f"properties of {len(properties)} bytes do not fit a frame of {self._frame_max}")
+        out += frame_head(FRAME_HEADER, CHANNEL, len(header)) + header + END
+        for at in range(0, len(body), piece):
+            part = body[at : at + piece]
+            out += frame_head(FRAME_BODY, CHANNEL, len(part)) + part + END
+        self._write(bytes(out))
+        if self._confirming:
+            self._published += 1
+        return self._published
+
+    # Flow
+
+    @property
+    def full(self) -> bool:
+        """Whether whoever publishes should wait until `on_flow`."""
+        return self._socket_full or self.blocked is not None
+
+    def pause(self) -> None:
+        """Read no more for now."""
+        if not self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
+
+    # The end
+
+    async def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Say good-bye, and end the socket when that is answered or takes too long."""
+        self._closing = True
+        self._waiting = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                if not isinstance(self.fault, Disconnected):
+                    self.fault = None
+                    self.resume()
+                    await self.call(ConnectionClose(200, "Goodbye"), ConnectionCloseOk, 0)
+                if self._transport is not None:
+                    self._transport.close()
+                    await asyncio.shield(self._gone)
+        except (ClientFault, TimeoutError):
+            pass
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """End the socket now."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # The handshake
+
+    async def begin(self) -> None:
+        """Log in, and open the channel; the socket is there."""
+        self._write(PROTOCOL_HEADER)
+        await self._expect(ConnectionStart)
+        properties: Table = {
+            "product": "Leveret",
+            "version": __version__,
+            "platform": "Python",
+            "capabilities": dict.fromkeys(CAPABILITIES, True),
+            "connection_name": self._name,
+        }
+        mechanism, response = login_of(self._uri)
+        tune = await self.call(ConnectionStartOk(properties, mechanism, response, "en_US"), ConnectionTune, 0)
+        self._frame_max = min(tune.frame_max or FRAME_MAX, FRAME_MAX)
+        self._reader.frame_max = self._frame_max
+        heartbeat_s = self._uri.heartbeat_s
+        self._heartbeat_s = min(tune.heartbeat, heartbeat_s) if tune.heartbeat and heartbeat_s else heartbeat_s
+        self._send(0, ConnectionTuneOk(tune.channel_max, self._frame_max, self._heartbeat_s))
+        self._schedule_beat()
+        await self.call(ConnectionOpen(self._uri.vhost), ConnectionOpenOk, 0)
+        await self.open_channel()
+
+    # The socket's callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        self._reader.feed(data)
+        try:
+            while not isinstance(self.fault, Disconnected) and self._reader.next():
+                self._on_frame()
+        except AMQPError as error:
+            self._break(Disconnected(f"the broker sends what is no AMQP: {error}", error.code))
+        except Exception as error:
+            log.exception("%s: internal error", self._name)
+            self._break(Disconnected(f"internal error: {error}"))
+        self._reader.keep_rest()
+
+    def pause_writing(self) -> None:
+        self._socket_full = True
+        self.on_flow()
+
+    def resume_writing(self) -> None:
+        self._socket_full = False
+        self.on_flow()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+        if not self._gone.done():
+            self._gone.set_result(None)
+        self._fail(Disconnected(f"the connection was lost: {exc or 'the broker has hung up'}"))
+
+    # Frames
+
+    def _on_frame(self) -> None:
+        kind, payload = self._reader.kind, self._reader.payload()
+        if kind == FRAME_METHOD:
+            method = decode_method(int.from_bytes(payload[:4], "big"), payload, 4, len(payload))
+            if self._reader.channel:
+                self._on_channel_method(method)
+            else:
+                self._on_connection_method(method)
+        elif kind == FRAME_HEARTBEAT:
+            pass
+        elif self._incoming is not None:
+            whole = self._incoming.header(payload) if kind == FRAME_HEADER else self._incoming.part(payload)
+            if whole:
+                self._on_message()
+
+    def _on_message(self) -> None:
+        incoming, self._incoming = self._incoming, None
+        if incoming is not None and isinstance(incoming.method, BasicDeliver) and not self._closing:
+            self.on_delivery(incoming.delivery())
+
+    def _on_channel_method(self, method: Method) -> None:
+        if isinstance(method, BasicDeliver | BasicReturn):
+            self._incoming = Incoming(method)
+        elif isinstance(method, BasicAck):
+            self.on_confirm(method.delivery_tag, method.multiple, True)
+        elif isinstance(method, BasicNack):
+            self.on_confirm(method.delivery_tag, method.multiple, False)
+        elif isinstance(method, BasicCancel):
+            self.on_cancelled(method.consumer_tag)
+        elif isinstance(method, ChannelClose):
+            self._send(CHANNEL, ChannelCloseOk())
+            self._incoming = None
+            self._fail(ChannelClosed(method.reply_text, method.reply_code))
+        else:
+            self._answered(method)
+
+    def _on_connection_method(self, method: Method) -> None:
+        if isinstance(method, ConnectionBlocked):
+            self.blocked = method.reason
+            self.on_flow()
+        elif isinstance(method, ConnectionUnblocked):
+            self.blocked = None
+            self.on_flow()
+        elif isinstance(method, ConnectionClose):
+            self._send(0, ConnectionCloseOk())
+            self._fail(Disconnected(method.reply_text, method.reply_code))
+            if self._transport is not None:
+                self._transport.close()
+        else:
+            self._answered(method)
+
+    def _answered(self, method: Method) -> None:
+        if self._waiting is not None and isinstance(method, self._waiting[0]):
+            _, future = self._waiting
+            self._waiting = None
+            if not future.done():
+                future.set_result(method)
+
+    async def _expect(self, reply: type[M]) -> M:
+        if self._waiting is not None and not self._waiting[1].done():
+            raise RuntimeError(f"{reply.NAME} is waited for while {self._waiting[0].NAME} is")
+        future: asyncio.Future[M] = self._loop.create_future()
+        self._waiting = (reply, future)
+        if self.fault is not None:
+            self._waiting = None
+            raise self.fault
+        return await future
+
+    def _send(self, channel: int, method: Method) -> None:
+        out = bytearray()
+        write_method(out, channel, method)
+        self._write(bytes(out))
+
+    def _write(self, octets: bytes) -> None:
+        self._sent = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(octets)
+
+    # Faults
+
+    def _break(self, fault: Disconnected) -> None:
+        self._fail(fault)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, fault: ClientFault) -> None:
+        if isinstance(self.fault, Disconnected):
+            return
+        self.fault = fault
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting[1].done():
+            waiting[1].set_exception(fault)
+        elif not self._closing:
+            self.on_closed(fault)
+
+    # Heartbeats
+
+    def _schedule_beat(self) -> None:
+        if self._heartbeat_s:
+            self._beat = self._loop.call_later(self._heartbeat_s / 2, self._on_beat)
+
+    def _on_beat(self) -> None:
+        """Twice an interval: show that we are here, and end it if the broker was silent for two."""
+        # While we do not read we cannot hear it.
+        self._silences = 0 if self._heard or self._paused else self._silences + 1
+        if self._silences >= 4:
+            self._break(Disconnected(f"missed heartbeats from the broker, timeout: {self._heartbeat_s}s"))
+            return
+        if not self._sent:
+            self._write(HEARTBEAT)
+        self._heard = self._sent = False
+        self._schedule_beat()
+
+
+async def connect(uri: Uri, name: str, link: socket.socket | None = None) -> Client:
+    """A connection with its channel open, through `link` if there is one; or ClientFault."""
+    client = Client(uri, name)
+    loop = asyncio.get_running_loop()
+    host = uri.host or ""
+    try:
+        async with asyncio.timeout(uri.timeout_s):
+            if link is not None:
+                await uninterrupted(loop.create_unix_connection(lambda: client, sock=link))
+            elif uri.scheme == "amqps":
+                context = tls_context(uri)
+                await loop.create_connection(lambda: client, host, uri.port, ssl=context, server_hostname=tls_name(uri))
+            else:
+                await loop.create_connection(lambda: client, host, uri.port)
+            await client.begin()
+    except TimeoutError:
+        client.abort()
+        raise Disconnected(f"no answer in {uri.timeout_s:g} s") from None
+    except (OSError, ValueError) as error:
+        client.abort()
+        raise Disconnected(f"cannot connect: {error}") from None
+    except BaseException:
+        client.abort()
+        raise
+    return client
+
+
+async def uninterrupted(step: Coroutine[Any, Any, Any]) -> None:
+    """Await what is done in a moment; who is cancelled meanwhile hears of it then, as half a step would leak a socket."""
+    task = asyncio.ensure_future(step)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def login_of(uri: Uri) -> tuple[str, bytes]:
+    """The mechanism and its response."""
+    if uri.mechanism == "external" or (uri.local and uri.password is None):
+        return "EXTERNAL", b""
+    if uri.mechanism == "amqplain":
+        return "AMQPLAIN", encode_table({"LOGIN": uri.user or "", "PASSWORD": uri.password or ""})[4:]
+    return "PLAIN", f"\0{uri.user or ''}\0{uri.password or ''}".encode()
+
+
+def nothing(*_: object) -> None:
+    """Nobody listens."""

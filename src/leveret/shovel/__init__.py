@@ -1,0 +1,1 @@
+"""Dynamic shovels: clients of this broker's own that move messages from one broker to another."""
