@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
-TEST_TOOLS := aio-pika amqpstorm celery coverage dramatiq hypothesis kombu mfusepy mypy pika prometheus-client pyrabbit2 pytest pytest-timeout ruff schemathesis
+TEST_TOOLS := aio-pika amqpstorm celery coverage dramatiq hypothesis jsonschema kombu mfusepy mypy pika prometheus-client pyrabbit2 pytest pytest-timeout ruff schemathesis types-PyYAML types-jsonschema
 PLAIN_SUITES := tests/wire tests/broker tests/protocol tests/store
 
 .PHONY: run test build check bench fuzz model soak coverage clean

@@ -34,7 +34,9 @@ ALLOWED = {
     "shovel": {"errors", "uri", "wire", "broker", "client"},
     "server": {"errors", "terms", "uri", "wire", "broker", "protocol", "store", "client", "shovel"},
     "management": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "shovel", "store"},
-    "cli": {"errors", "terms", "wire", "broker", "protocol", "server", "store", "management"},
+    # A user of any broker, too.
+    "work": {"errors", "uri", "wire", "client"},
+    "cli": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "store", "management", "work"},
 }
 NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "protocol"}
 IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}

@@ -165,6 +165,11 @@ class Client(asyncio.Protocol):
         if self.fault is None:
             self._send(CHANNEL, BasicNack(tag, multiple, requeue))
 
+    def send(self, frames: bytes) -> None:
+        """Send what is made already; nothing on a channel that is gone."""
+        if self.fault is None:
+            self._write(frames)
+
     def publish(self, exchange: str, routing_key: str, properties: bytes, body: bytes) -> int:
         """Publish; its sequence number if there are confirms, else 0. `properties` begin with their flags."""
         if self.fault is not None:

@@ -1,0 +1,203 @@
+"""`leveret work FILE…`: run the subscriptions of files."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leveret.uri import BadUri
+from leveret.work.checking import BadSubscriptions
+from leveret.work.files import SUFFIXES, read
+from leveret.work.health import Health
+from leveret.work.metadata import Exchange
+from leveret.work.retry import ATTEMPTS
+from leveret.work.runtime import GRACE_S, URL, Runtime
+from leveret.work.schema import schema
+
+BAD, NONE_LEFT = 2, 1
+LOOK_S = 1.0
+LEVELS = ("debug", "info", "warning", "error")
+
+log = logging.getLogger("leveret.work")
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="FILE|DIR...")
+@click.option("--url", default=URL, envvar="LEVERET_URL", show_default=True, help="Any AMQP 0-9-1 broker.")
+@click.option("--check", "only_check", is_flag=True, help="Look whether the files are right, and do no more.")
+@click.option("--schema", "show_schema", is_flag=True, help="Print the JSON Schema of the files.")
+@click.option("--list", "show_list", is_flag=True, help="Print the subscriptions and their queues.")
+@click.option("--strict", is_flag=True, help="Allow only letters and digits in routing keys.")
+@click.option("--reload", is_flag=True, help="Begin anew when a file changes.")
+@click.option(
+    "--retries",
+    default=ATTEMPTS,
+    show_default=True,
+    type=click.IntRange(0),
+    help="End a thread after so many network failures in a row; 0 is never.",
+)
+@click.option(
+    "--grace", default=GRACE_S, show_default=True, type=click.FloatRange(0), help="Seconds to finish the work in hand."
+)
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /health on this port.")
+@click.option("--log-level", default="info", show_default=True, type=click.Choice(LEVELS))
+def work(paths: tuple[Path, ...], only_check: bool, show_schema: bool, show_list: bool, **options: Any) -> None:
+    """Run the subscriptions of these files: JSON or YAML, an exchange with its Subscriptions.
+
+    Exits with 0 when told to stop, with 1 when no worker is left, and with 2 if a file is not right.
+    """
+    if show_schema:
+        click.echo(json.dumps(schema(), indent=2))
+        return
+    if not paths:
+        raise click.UsageError("Which files? A FILE or DIR is missing.")
+    # Handlers are looked for where the command is started.
+    sys.path.insert(0, os.getcwd())
+    exchanges = read_or_exit(paths, options["strict"])
+    count = sum(len(exchange.subscriptions) for exchange in exchanges)
+    if show_list:
+        for line in listed(exchanges):
+            click.echo(line)
+    elif only_check:
+        click.echo(f"{count} subscription{'' if count == 1 else 's'}, all well")
+    else:
+        run_all(paths, exchanges, **options)
+
+
+def run_all(
+    paths: tuple[Path, ...],
+    exchanges: list[Exchange],
+    *,
+    url: str,
+    strict: bool,
+    reload: bool,
+    retries: int,
+    grace: float,
+    metrics_port: int | None,
+    log_level: str,
+) -> None:
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    try:
+        runtime = Runtime(url, exchanges, attempts=retries, grace_s=grace, strict=strict)
+    except BadUri as error:
+        raise click.BadParameter(str(error), param_hint="--url") from None
+    watched = Watch(paths, strict) if reload else None
+    with ExitStack() as stack:
+        if metrics_port is not None:
+            health = Health(runtime, metrics_port)
+            stack.callback(health.close)
+            log.info("metrics and health on http://127.0.0.1:%d", health.port)
+        told = asyncio.run(run(runtime, watched))
+    if watched is not None and watched.changed:
+        log.info("files have changed: beginning anew")
+        # So that handlers are imported anew, too.
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    if not told:
+        click.echo("leveret: no worker is left", err=True)
+        sys.exit(NONE_LEFT)
+
+
+def read_or_exit(paths: tuple[Path, ...], strict: bool) -> list[Exchange]:
+    try:
+        return read(paths, strict)
+    except BadSubscriptions as bad:
+        for problem in bad.problems:
+            click.echo(f"leveret: {problem}", err=True)
+        sys.exit(BAD)
+
+
+def listed(exchanges: list[Exchange]) -> list[str]:
+    """A line for each subscription: exchange, key or headers, queue, handler."""
+    rows = [("EXCHANGE", "TYPE", "KEY", "QUEUE", "THREADS", "HANDLER")]
+    for exchange in exchanges:
+        for one in exchange.subscriptions:
+            key = json.dumps(dict(one.routing_headers)) if one.routing_headers else one.routing_key or ""
+            handler = one.handler if isinstance(one.handler, str) else " ".join(map(str, one.handler))  # type: ignore[arg-type]
+            threads = str(one.worker_thread_count)
+            rows.append((exchange.name, exchange.type, key, exchange.queue_of(one), threads, handler))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+async def run(runtime: Runtime, watched: "Watch | None") -> bool:
+    """Work until a signal; whether one came. On a terminal with a line that shows how it goes."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, runtime.stop)
+    beside = [loop.create_task(show(runtime))] if sys.stderr.isatty() else []
+    if watched is not None:
+        beside.append(loop.create_task(watched.until_changed(runtime.stop)))
+    try:
+        return await runtime.run()
+    finally:
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+
+
+async def show(runtime: Runtime) -> None:
+    """One line, again and again."""
+    before = 0
+    while True:
+        counters = runtime.counters
+        rate, before = (counters.handled + counters.failed - before) / LOOK_S, counters.handled + counters.failed
+        workers = f"{runtime.listening} of {len(runtime.workers)} workers listening"
+        failed = f", {counters.failed:,} failed" if counters.failed else ""
+        click.echo(f"\r\x1b[K{workers}, {counters.handled:,} handled{failed}, {rate:,.0f}/s", nl=False, err=True)
+        await asyncio.sleep(LOOK_S)
+
+
+class Watch:
+    """Looks whether files change: those of subscriptions, and the modules that were imported from here."""
+
+    def __init__(self, paths: tuple[Path, ...], strict: bool) -> None:
+        self._paths = paths
+        self._strict = strict
+        self._seen = self._stamps()
+        self.changed = False
+
+    async def until_changed(self, then: Callable[[], None]) -> None:
+        """Call `then` when something has changed and what is there now is right."""
+        while not self.changed:
+            await asyncio.sleep(LOOK_S)
+            stamps = self._stamps()
+            if stamps == self._seen:
+                continue
+            self._seen = stamps
+            try:
+                read(self._paths, self._strict)
+            except BadSubscriptions as bad:
+                for problem in bad.problems:
+                    log.error("%s", problem)
+                log.error("going on with what was there before")
+            else:
+                self.changed = True
+                then()
+
+    def _stamps(self) -> dict[Path, int]:
+        found: dict[Path, int] = {}
+        for path in self._files():
+            try:
+                found[path] = path.stat().st_mtime_ns
+            except OSError:
+                found[path] = 0
+        return found
+
+    def _files(self) -> set[Path]:
+        here = Path.cwd()
+        files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        found = [Path(file) for file in files if file]
+        mine = {path for path in found if path.is_relative_to(here) and "site-packages" not in path.parts}
+        for path in self._paths:
+            mine.add(path)
+            if path.is_dir():
+                mine.update(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        return mine

@@ -1,0 +1,287 @@
+"""The rules that exchanges and subscriptions must keep, each problem in one line.
+
+Whoever runs them has them checked before anything connects.
+"""
+
+import importlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from leveret.wire.values import encode_table
+from leveret.work.metadata import (
+    ACKNOWLEDGE_POLICIES,
+    BEFORE,
+    ON_FAILURE,
+    ON_FAILURE_DEAD_LETTER,
+    RECEIPTS,
+    REJECT_POLICIES,
+    TYPES,
+    WHEN_OVERLOADED,
+    Exchange,
+    Subscription,
+    file_name,
+)
+
+NAME_MAX = 255
+PREFETCH_COUNT_MAX = 0xFFFF
+PREFETCH_SIZE_MAX = 0xFFFFFFFF
+MS_MAX = 86_400_000
+
+WORDS = {
+    ("Direct", False): re.compile(r"([a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*)?"),
+    ("Direct", True): re.compile(r"([a-zA-Z0-9]+(\.[a-zA-Z0-9]+)*)?"),
+    ("Topic", False): re.compile(r"(([a-zA-Z0-9_-]+|\*|#)(\.([a-zA-Z0-9_-]+|\*|#))*)?"),
+    ("Topic", True): re.compile(r"(([a-zA-Z0-9]+|\*|#)(\.([a-zA-Z0-9]+|\*|#))*)?"),
+}
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with one field: file, subscription, field and rule."""
+
+    file: str
+    subscription: str
+    field: str
+    rule: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.subscription, self.field, self.rule) if part)
+
+
+class BadSubscriptions(Exception):
+    """Some rule is not kept; `problems` says which."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+def check(exchanges: Sequence[Exchange], strict: bool = False, files: Sequence[str] = ()) -> None:
+    """Raise BadSubscriptions unless all is well. `files` says where each exchange comes from."""
+    problems = problems_of(exchanges, strict, files)
+    if problems:
+        raise BadSubscriptions(problems)
+
+
+def problems_of(exchanges: Sequence[Exchange], strict: bool = False, files: Sequence[str] = ()) -> list[Problem]:
+    """Everything that is wrong, in order."""
+    found: list[Problem] = []
+    queues: dict[str, str] = {}
+    for number, exchange in enumerate(exchanges):
+        file = files[number] if files else ""
+        found += [Problem(file, "", name, rule) for name, rule in _exchange_problems(exchange)]
+        if not _is_list(exchange.subscriptions):
+            continue
+        for subscription in exchange.subscriptions:
+            title = f"subscription {subscription.title}"
+            rows = list(_subscription_problems(exchange, subscription, strict))
+            if not any(name in ("Name", "ConsumerId", "Queue") for name, _ in rows):
+                rows += _duplicates(exchange.queue_of(subscription), f"{file}: {title}" if file else title, queues)
+            found += [Problem(file, title, name, rule) for name, rule in rows]
+    return found
+
+
+def _duplicates(queue: str, who: str, queues: dict[str, str]) -> Iterator[tuple[str, str]]:
+    if queue in queues:
+        yield "Queue", f"{queue} is the queue of another one already ({queues[queue]})"
+    queues.setdefault(queue, who)
+
+
+def _exchange_problems(exchange: Exchange) -> Iterator[tuple[str, str]]:
+    yield from _named("Name", exchange.name, required=True)
+    if exchange.type not in TYPES:
+        yield "Type", f"must be one of {', '.join(TYPES)}"
+    durable: Any = exchange.durable
+    if not isinstance(durable, bool):
+        yield "Durable", "must be true or false"
+    for attribute in ("id", "caption", "description"):
+        yield from _text(file_name(attribute), getattr(exchange, attribute))
+    if not _is_list(exchange.subscriptions):
+        yield "Subscriptions", "must be a list"
+
+
+def _subscription_problems(exchange: Exchange, one: Subscription, strict: bool) -> Iterator[tuple[str, str]]:
+    for attribute in ("id", "name", "caption", "description", "consumer_id"):
+        yield from _text(file_name(attribute), getattr(one, attribute))
+    if not one.name and not one.consumer_id:
+        yield "Name", "is required, or else a ConsumerId"
+    yield from _queue_problems(exchange, one)
+    yield from _routing_problems(exchange, one, strict)
+    yield from _number("PrefetchSize", one.prefetch_size, 0, PREFETCH_SIZE_MAX)
+    yield from _number("PrefetchCount", one.prefetch_count, 0, PREFETCH_COUNT_MAX)
+    cores = os.cpu_count() or 1
+    yield from _number("WorkerThreadCount", one.worker_thread_count, 1, cores, f"1 to {cores}, the cores of this machine")
+    yield from _number("MinListenTime", one.min_listen_time, 1, MS_MAX)
+    yield from _number("HandlerTimeLimit", one.handler_time_limit, 1, MS_MAX)
+    if one.acknowledge_policy not in ACKNOWLEDGE_POLICIES:
+        yield "AcknowledgePolicy", f"must be one of {', '.join(ACKNOWLEDGE_POLICIES)}"
+    yield from _reject_problems(one)
+    if one.receipt not in RECEIPTS:
+        yield "Receipt", f"must be one of {', '.join(RECEIPTS)}"
+    yield from _handler_problems(one.handler)
+
+
+def _queue_problems(exchange: Exchange, one: Subscription) -> Iterator[tuple[str, str]]:
+    queue: Any = one.queue
+    if isinstance(queue, Mapping):
+        if not set(queue) <= {"Name", "Arguments"}:
+            yield "Queue", "must be a name, or an object with Name and Arguments"
+        arguments = queue.get("Arguments", {})
+        if not _is_table(arguments):
+            yield "Queue", "Arguments must be an object whose values AMQP knows"
+        queue = queue.get("Name")
+    if queue is not None and not isinstance(queue, str):
+        yield "Queue", "must be a name, or an object with Name and Arguments"
+    elif queue or one.name or one.consumer_id:
+        yield from _named("Queue", exchange.queue_of(one))
+
+
+def _routing_problems(exchange: Exchange, one: Subscription, strict: bool) -> Iterator[tuple[str, str]]:
+    key: Any = one.routing_key
+    words = WORDS.get((exchange.type, strict))
+    if key is not None and not isinstance(key, str):
+        yield "RoutingKey", "must be text"
+    elif words is not None and key is None:
+        yield "RoutingKey", f"is required for a {exchange.type} exchange"
+    elif words is not None and key is not None and not words.fullmatch(key):
+        letters = "[a-zA-Z0-9]" if strict else "[a-zA-Z0-9_-]"
+        more = ", * for one word, # for any number" if exchange.type == "Topic" else ""
+        yield "RoutingKey", f"must be empty or words of {letters} with dots between them{more}"
+    elif key is not None and len(key.encode(errors="surrogatepass")) > NAME_MAX:
+        yield "RoutingKey", f"must have at most {NAME_MAX} bytes"
+    yield from _headers_problems(exchange, one.routing_headers)
+
+
+def _headers_problems(exchange: Exchange, headers: Any) -> Iterator[tuple[str, str]]:
+    if headers is None:
+        if exchange.type == "Headers":
+            yield "RoutingHeaders", "is required for a Headers exchange"
+        return
+    if not isinstance(headers, Mapping) or not isinstance(headers.get("Headers", {}), Mapping):
+        yield "RoutingHeaders", "must be an object of headers to match"
+        return
+    flat = flat_headers(headers)
+    if flat["x-match"] not in ("all", "any"):
+        yield "RoutingHeaders", "x-match must be all or any"
+    elif not _is_table(flat):
+        yield "RoutingHeaders", "must have values that AMQP knows"
+
+
+def flat_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
+    """The headers to match, and how, as the arguments of a binding."""
+    inner = headers.get("Headers")
+    if not isinstance(inner, Mapping):
+        return {"x-match": "all", **headers}
+    outer = {name: value for name, value in headers.items() if name != "Headers"}
+    return {"x-match": "all", **outer, **inner}
+
+
+def _reject_problems(one: Subscription) -> Iterator[tuple[str, str]]:
+    policy: Any = one.reject_policy
+    if policy in (ON_FAILURE, ON_FAILURE_DEAD_LETTER) and one.acknowledge_policy == BEFORE:
+        yield "RejectPolicy", f"{policy} is of no use with {BEFORE}: the message is acknowledged by then"
+    elif isinstance(policy, Mapping):
+        if set(policy) != {WHEN_OVERLOADED} or not _is_bound(policy[WHEN_OVERLOADED]):
+            yield "RejectPolicy", "must be an object WhenOverloaded with Load (a part of the cores) or InFlight, above 0"
+    elif isinstance(policy, str):
+        if policy not in REJECT_POLICIES:
+            yield from _function_problems(
+                "RejectPolicy", policy, f"must be one of {', '.join(REJECT_POLICIES)} or a module:function"
+            )
+    elif not callable(policy):
+        yield "RejectPolicy", f"must be one of {', '.join(REJECT_POLICIES)} or a module:function"
+
+
+def _is_bound(bound: Any) -> bool:
+    return (
+        isinstance(bound, Mapping)
+        and 0 < len(bound) <= 2
+        and set(bound) <= {"Load", "InFlight"}
+        and all(isinstance(value, int | float) and not isinstance(value, bool) and value > 0 for value in bound.values())
+    )
+
+
+def _handler_problems(handler: Any) -> Iterator[tuple[str, str]]:
+    rule = "must be a module:function, a list with a command and its arguments, or an http or https URL"
+    if isinstance(handler, str):
+        if handler.startswith(("http://", "https://")):
+            if not _is_url(handler):
+                yield "Handler", rule
+        else:
+            yield from _function_problems("Handler", handler, rule)
+    elif isinstance(handler, Sequence):
+        if not handler or not all(isinstance(word, str) and "\0" not in word for word in handler) or not handler[0]:
+            yield "Handler", rule
+    elif handler is None:
+        yield "Handler", "is required"
+    elif not callable(handler):
+        yield "Handler", rule
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
+
+def _function_problems(field: str, text: str, rule: str) -> Iterator[tuple[str, str]]:
+    if not FUNCTION.fullmatch(text):
+        yield field, rule
+        return
+    try:
+        found: Any = function_named(text)
+    except Exception as error:  # importing runs whatever the module does
+        yield field, f"{text} cannot be imported: {type(error).__name__}: {error}"
+    else:
+        if not callable(found):
+            yield field, f"{text} is no function"
+
+
+def function_named(text: str) -> Callable[..., Any]:
+    """What `module:function` names."""
+    module, _, name = text.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found  # type: ignore[no-any-return]
+
+
+def _named(field: str, name: Any, required: bool = False) -> Iterator[tuple[str, str]]:
+    if not isinstance(name, str) or (required and not name):
+        yield field, "is required" if name is None or name == "" else "must be text"
+    elif len(name.encode(errors="surrogatepass")) > NAME_MAX:
+        yield field, f"must have at most {NAME_MAX} bytes"
+
+
+def _text(field: str, value: Any) -> Iterator[tuple[str, str]]:
+    if value is not None:
+        if not isinstance(value, str):
+            yield field, "must be text"
+        elif field == "ConsumerId" and len(value.encode(errors="surrogatepass")) > NAME_MAX:
+            yield field, f"must have at most {NAME_MAX} bytes"
+
+
+def _number(field: str, value: Any, least: int, most: int, rule: str = "") -> Iterator[tuple[str, str]]:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        yield field, f"must be {rule}" if rule else f"must be a whole number from {least} to {most}"
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _is_table(value: Any) -> bool:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        return False
+    try:
+        encode_table(dict(value))
+    except (ValueError, TypeError, RecursionError, UnicodeError):
+        return False
+    return True

@@ -1,0 +1,108 @@
+"""Files of subscriptions: JSON or YAML, an exchange with its `Subscriptions`, or a list of such."""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from leveret.work.checking import BadSubscriptions, Problem, problems_of
+from leveret.work.metadata import EXCHANGE_FIELDS, SUBSCRIPTION_FIELDS, Exchange, Subscription
+
+SUFFIXES = (".json", ".yaml", ".yml")
+FILE_MAX = 16 << 20
+
+
+def read(paths: Iterable[Path], strict: bool = False) -> list[Exchange]:
+    """The exchanges of these files and folders; BadSubscriptions if anything in them is wrong."""
+    problems: list[Problem] = []
+    exchanges: list[Exchange] = []
+    origins: list[str] = []
+    for path in files_in(paths, problems):
+        for found in _exchanges(path, problems):
+            exchanges.append(found)
+            origins.append(str(path))
+    problems += problems_of(exchanges, strict, origins)
+    if not problems and not any(exchange.subscriptions for exchange in exchanges):
+        where = ", ".join(map(str, paths))
+        problems.append(Problem(where, "", "Subscriptions", "there are none"))
+    if problems:
+        raise BadSubscriptions(problems)
+    return exchanges
+
+
+def files_in(paths: Iterable[Path], problems: list[Problem]) -> Iterator[Path]:
+    """These files, and those of these folders in the order of their names."""
+    for path in paths:
+        if not path.exists():
+            problems.append(Problem(str(path), "", "", "there is no such file"))
+        elif path.is_dir():
+            yield from sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
+        else:
+            yield path
+
+
+def _exchanges(path: Path, problems: list[Problem]) -> Iterator[Exchange]:
+    try:
+        documents = _documents(path)
+    except (OSError, ValueError) as error:
+        problems.append(Problem(str(path), "", "", f"cannot be read: {' '.join(str(error).split())}"))
+        return
+    for document in documents:
+        if isinstance(document, dict):
+            yield _exchange(path, document, problems)
+        else:
+            problems.append(Problem(str(path), "", "", "must be an exchange with its Subscriptions, or a list of such"))
+
+
+def _documents(path: Path) -> list[Any]:
+    if path.stat().st_size > FILE_MAX:
+        raise ValueError(f"it has more than {FILE_MAX} bytes")
+    octets = path.read_bytes()
+    if path.suffix == ".json":
+        found = [msgspec.json.decode(octets)]
+    else:
+        import yaml  # noqa: PLC0415  (only for those who use it)
+
+        try:
+            found = [document for document in yaml.safe_load_all(octets) if document is not None]
+        except yaml.YAMLError as error:
+            raise ValueError(str(error)) from None
+    return [one for document in found for one in (document if isinstance(document, list) else [document])]
+
+
+def _exchange(path: Path, document: dict[str, Any], problems: list[Problem]) -> Exchange:
+    values = _values(document, EXCHANGE_FIELDS, str(path), "", problems)
+    values.setdefault("name", None)
+    subscriptions = values.get("subscriptions", [])
+    if isinstance(subscriptions, list):
+        values["subscriptions"] = [
+            _subscription(path, one, problems) if isinstance(one, dict) else _no_subscription(path, problems)
+            for one in subscriptions
+        ]
+    return Exchange(**values)
+
+
+def _no_subscription(path: Path, problems: list[Problem]) -> Subscription:
+    problems.append(Problem(str(path), "", "Subscriptions", "must be a list of objects"))
+    return Subscription(handler=["none"], name="none", routing_key="", routing_headers={})
+
+
+def _subscription(path: Path, document: dict[str, Any], problems: list[Problem]) -> Subscription:
+    title = str(document.get("Name") or document.get("ConsumerId") or document.get("Id") or "without a name")
+    values = _values(document, SUBSCRIPTION_FIELDS, str(path), f"subscription {title}", problems)
+    values.setdefault("handler", None)
+    return Subscription(**values)
+
+
+def _values(
+    document: dict[str, Any], names: dict[str, str], file: str, subscription: str, problems: list[Problem]
+) -> dict[str, Any]:
+    """What a document says, by our names; null is as if it said nothing."""
+    for name in document:
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, 1)
+            rule = "there is no such field" + (f"; {near[0]}?" if near else "")
+            problems.append(Problem(file, subscription, str(name), rule))
+    return {names[name]: value for name, value in document.items() if name in names and value is not None}

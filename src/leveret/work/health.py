@@ -1,0 +1,87 @@
+"""Counters and health of a runtime over HTTP: `/metrics` for Prometheus, `/health` for probes."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+from leveret.work.runtime import Runtime
+
+HELP = {
+    "received": "Messages that came",
+    "handled": "Messages that were handled well",
+    "failed": "Messages whose handler failed",
+    "refused": "Messages that were given back without being handled",
+    "unacknowledged": "Messages that failed and stay unacknowledged",
+    "receipts": "Receipts that were sent",
+    "disconnects": "Connections that were lost or not made",
+}
+
+
+class Health:
+    """A listener of its own thread."""
+
+    def __init__(self, runtime: Runtime, port: int, host: str = "127.0.0.1") -> None:
+        kind = type("Handler", (Asked,), {"runtime": runtime})
+        self._server = ThreadingHTTPServer((host, port), kind)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.1,), name="leveret-work health", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Asked(BaseHTTPRequestHandler):
+    """One request."""
+
+    runtime: ClassVar[Runtime]
+    # A client that is slower than this is none.
+    timeout = 5
+
+    def do_GET(self) -> None:
+        if self.path == "/metrics":
+            self._answer(200, metrics(self.runtime))
+        elif self.path == "/health":
+            listening, all_of_them = self.runtime.listening, len(self.runtime.workers)
+            well = listening == all_of_them
+            self._answer(200 if well else 503, f"{listening} of {all_of_them} workers are listening\n")
+        else:
+            self._answer(404, "there are /metrics and /health\n")
+
+    def _answer(self, status: int, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nobody wants to read of every probe."""
+
+
+def metrics(runtime: Runtime) -> str:
+    """All counters by worker, as Prometheus reads them."""
+    lines = [
+        "# HELP leveret_work_listening Whether a worker is connected and waits for messages",
+        "# TYPE leveret_work_listening gauge",
+    ]
+    labels = {worker.title: f'{{worker="{escaped(worker.title)}"}}' for worker in runtime.workers}
+    lines += [f"leveret_work_listening{labels[worker.title]} {int(worker.listening)}" for worker in runtime.workers]
+    for name, about in HELP.items():
+        lines += [f"# HELP leveret_work_{name}_total {about}", f"# TYPE leveret_work_{name}_total counter"]
+        for worker in runtime.workers:
+            lines.append(f"leveret_work_{name}_total{labels[worker.title]} {getattr(worker.counters, name)}")
+    return "\n".join(lines) + "\n"
+
+
+def escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
