@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyrabbit2
 import pytest
 from tests.bench.brokers import free_ports, rabbitmq
 from tests.management.support import Http, Running
@@ -210,12 +209,6 @@ def test_file_is_loaded_at_start(tmp_path: Path) -> None:
     broken.kill()
     assert status == 2
     assert broken.log.endswith(f"leveret: cannot import {file}: queues[0] (q in no): vhost 'no' not found\n")
-
-
-def test_pyrabbit2_reads_definitions(broker: Running) -> None:
-    """SPEC §9.1: pyrabbit2"""
-    client = pyrabbit2.Client(f"127.0.0.1:{broker.http_port}", "guest", "guest")
-    assert "/" in [vhost["name"] for vhost in client.get_definitions()["vhosts"]]
 
 
 @pytest.mark.usefixtures("clean")

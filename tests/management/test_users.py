@@ -2,13 +2,9 @@
 
 import base64
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import unquote, urlencode
 
-import pyrabbit2
 import pytest
-from amqpstorm.management.api import ManagementApi
-from amqpstorm.management.exception import ApiError
 from tests.management.support import Http, Running
 
 from leveret.broker.access import hash_password
@@ -182,35 +178,3 @@ def test_login_attempts_of_a_node(http: Http) -> None:
         assert http.get(path) == []
         assert http.delete(path).status == 204
     assert http.ask("GET", "/api/auth/attempts/nowhere").status == 404
-
-
-def test_pyrabbit2_manages_users(broker: Running, vhost: str) -> None:
-    """SPEC §9.1: pyrabbit2"""
-    client = pyrabbit2.Client(f"127.0.0.1:{broker.http_port}", "guest", "guest")
-    client.create_user("py", "secret", tags="management")
-    assert [user["tags"] for user in client.get_users() if user["name"] == "py"] == [["management"]]
-    client.set_vhost_permissions(vhost, "py", ".*", ".*", ".*")
-    assert client.get_user_permissions("py") == [
-        {"user": "py", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}
-    ]
-    assert client.get_permission(vhost, "py")["read"] == ".*"
-    assert "py" in [one["user"] for one in client.get_permissions()]
-    assert "py" in [one["user"] for one in client.get_vhost_permissions(vhost)]
-    client.delete_permission(vhost, "py")
-    client.delete_user("py")
-    assert "py" not in [user["name"] for user in client.get_users()]
-
-
-def test_amqpstorm_manages_users(broker: Running, vhost: str) -> None:
-    """SPEC §9.1: amqpstorm.management"""
-    api: Any = ManagementApi(f"http://127.0.0.1:{broker.http_port}", "guest", "guest")
-    api.user.create("storm", "secret", "management")
-    assert api.user.get("storm")["tags"] == ["management"]
-    api.user.set_permission("storm", vhost)
-    assert api.user.get_permission("storm", vhost)["configure"] == ".*"
-    assert [one["vhost"] for one in api.user.get_permissions("storm")] == [vhost]
-    assert {"guest", "storm"} <= {one["user"] for one in api.virtual_host.get_permissions(vhost)}
-    api.user.delete_permission("storm", vhost)
-    api.user.delete(["storm"])
-    with pytest.raises(ApiError):
-        api.user.get("storm")

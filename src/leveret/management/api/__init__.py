@@ -19,6 +19,7 @@ from leveret.management.api import (
     permissions,
     policies,
     queues,
+    top,
     users,
     vhosts,
 )
@@ -43,6 +44,7 @@ ROUTES: list[Route] = [
     *permissions.ROUTES,
     *policies.ROUTES,
     *queues.ROUTES,
+    *top.ROUTES,
     *users.ROUTES,
     *vhosts.ROUTES,
 ]

@@ -10,7 +10,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, Refused, bad_request, created, done, not_found
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
-from leveret.management.direct import Direct, client_of
+from leveret.management.direct import Direct, check_place, client_of
 from leveret.management.lists import chosen
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
@@ -72,6 +72,7 @@ async def put_exchange(ask: Ask) -> Answer:
     kind = body.get("type", "direct")
     if not isinstance(kind, str):
         raise bad_request("type must be text")
+    check_place(ask)
     declare = ExchangeDeclare(
         name,
         kind,

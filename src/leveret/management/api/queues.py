@@ -11,7 +11,7 @@ from leveret.management.answers import Answer, bad_request, created, done, not_f
 from leveret.management.api.bindings import bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.consuming import connection_details, consumers_of
-from leveret.management.direct import client_of
+from leveret.management.direct import check_place, client_of
 from leveret.management.lists import chosen
 from leveret.management.moments import moment
 from leveret.management.pieces import listed_in_pieces
@@ -191,6 +191,7 @@ async def put_queue(ask: Ask) -> Answer:
     if size > NAME_MAX_BYTES:
         raise bad_request(f"queue should be less than {NAME_MAX_BYTES} bytes, actually was {size}")
     existed = name in ask.vhost.queues
+    check_place(ask)
     declare = QueueDeclare(
         name,
         durable=parse_bool(body.get("durable", False), "durable"),
