@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from leveret.errors import AccessRefused, AMQPError, NotAllowed, NotFound
+from leveret.management.texts import sayable
 
 # The names of faults in bodies, as RabbitMQ has them.
 KINDS = {
@@ -48,7 +49,13 @@ class Answer:
     def octets(self) -> bytes:
         if self.body is None:
             return b""
-        return self.body if isinstance(self.body, bytes) else _encode(self.body)
+        if isinstance(self.body, bytes):
+            return self.body
+        try:
+            return _encode(self.body)
+        except UnicodeEncodeError:
+            # A name has octets that are no text, which is rare.
+            return _encode(sayable(self.body))
 
 
 class Refused(Exception):
