@@ -180,6 +180,7 @@ TABLE: dict[frozenset[str], str] = {
         POST /api/rebalance/queues
         DELETE /api/reset
         DELETE /api/reset/{node}
+        GET /api/top/{node}
         GET /api/topic-permissions
         DELETE /api/topic-permissions/{vhost}/{user}
         GET /api/topic-permissions/{vhost}/{user}

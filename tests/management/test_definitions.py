@@ -1,17 +1,19 @@
 """Definitions through the HTTP API: RabbitMQ's files come in, and ours go into a RabbitMQ."""
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyrabbit2
 import pytest
 from tests.bench.brokers import free_ports, rabbitmq
 from tests.management.support import Http, Running
 from tests.server.support import PATIENCE
 
 from leveret.broker.access import hash_password
+from leveret.wire import spec
 
 
 def definitions(vhost: str) -> dict[str, Any]:
@@ -212,12 +214,6 @@ def test_file_is_loaded_at_start(tmp_path: Path) -> None:
     assert broken.log.endswith(f"leveret: cannot import {file}: queues[0] (q in no): vhost 'no' not found\n")
 
 
-def test_pyrabbit2_reads_definitions(broker: Running) -> None:
-    """SPEC §9.1: pyrabbit2"""
-    client = pyrabbit2.Client(f"127.0.0.1:{broker.http_port}", "guest", "guest")
-    assert "/" in [vhost["name"] for vhost in client.get_definitions()["vhosts"]]
-
-
 @pytest.mark.usefixtures("clean")
 def test_definitions_move_to_rabbitmq_and_back(http: Http, vhost: str) -> None:
     """SPEC §9.2: our file goes into a RabbitMQ, and RabbitMQ's into ours; nothing is lost on the way."""
@@ -240,3 +236,23 @@ def test_definitions_move_to_rabbitmq_and_back(http: Http, vhost: str) -> None:
     answer = http.post("/api/definitions", exported)
     assert answer.status == 204, answer.body
     assert about(http.get("/api/definitions"), vhost) == in_order(found)
+
+
+def test_large_import_keeps_nobody_waiting(broker: Running, http: Http, vhost: str) -> None:
+    """SPEC §9.2: others have their turn while very many things are imported, and see each of them come."""
+    queues = [{"name": f"q{at}", "durable": True, "auto_delete": False, "arguments": {}} for at in range(10_000)]
+    path = f"/api/definitions/{http.quoted(vhost)}"
+    with broker.login() as other:
+        other.call(spec.QueueDeclare("ping", exclusive=True), spec.QueueDeclareOk)
+        waits: list[float] = []
+        started = time.perf_counter()
+        with ThreadPoolExecutor(1) as pool:
+            importing = pool.submit(http.post, path, {"queues": queues})
+            while not importing.done():
+                waits.append(other.ping())
+        took = time.perf_counter() - started
+    assert importing.result().status == 204
+    assert http.get(f"/api/queues/{http.quoted(vhost)}?page=1&page_size=1")["total_count"] == 10_000
+    # In one go, one of them would have waited for nearly all of it.
+    assert max(waits) < took / 4
+    assert len(waits) > 100

@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import pyrabbit2
 import pytest
-from amqpstorm.management.api import ManagementApi
 from tests.management.support import Http, Running
 
 CHECKS = "/api/health/checks"
@@ -100,16 +98,6 @@ def test_message_goes_through_the_aliveness_queue(broker: Running, http: Http, v
     http.put(f"/api/permissions/{http.quoted(vhost)}/lame", {"configure": ".*", "write": "", "read": ".*"})
     assert broker.http("lame", "x").ask("GET", path).status == 401
     http.delete("/api/users/lame")
-
-
-def test_clients_find_the_broker_well(broker: Running, vhost: str) -> None:
-    """SPEC §9.1: pyrabbit2 and amqpstorm.management"""
-    client = pyrabbit2.Client(f"127.0.0.1:{broker.http_port}", "guest", "guest")
-    assert client.is_alive(Http.quoted(vhost)) is True
-    assert client.get_extensions() == [{"javascript": "dispatcher.js"}, {"javascript": "shovel.js"}]
-    api: Any = ManagementApi(f"http://127.0.0.1:{broker.http_port}", "guest", "guest")
-    assert api.aliveness_test(vhost) == {"status": "ok"}
-    assert api.healthchecks.get() == {"status": "ok"}
 
 
 def test_feature_flags(http: Http) -> None:

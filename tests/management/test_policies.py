@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pyrabbit2
 import pytest
-from tests.management.support import Http, Running
+from tests.management.support import Http
 
 MISSING = {"error": "Object Not Found", "reason": "Not Found"}
 
@@ -180,17 +179,3 @@ def test_user_limits(http: Http) -> None:
     assert http.ask("GET", "/api/user-limits/nobody").status == 404
     assert http.put("/api/user-limits/nobody/max-channels", {"value": 1}).json["reason"] == "no_such_user"
     http.delete("/api/users/bounded")
-
-
-def test_pyrabbit2_manages_policies(broker: Running, vhost: str) -> None:
-    """SPEC §9.1: pyrabbit2"""
-    client = pyrabbit2.Client(f"127.0.0.1:{broker.http_port}", "guest", "guest")
-    client.create_policy(vhost, "p", pattern="^q", definition={"max-length": 5}, priority=1)
-    assert client.get_policy(vhost, "p")["definition"] == {"max-length": 5}
-    assert [one["name"] for one in client.get_all_policies() if one["vhost"] == vhost] == ["p"]
-    client.delete_policy(vhost, "p")
-    assert vhost not in [one["vhost"] for one in client.get_all_policies()]
-    here = f"amqp:///{Http.quoted(vhost)}"
-    client.create_shovel(vhost, "s", **{"src-uri": here, "src-queue": "a", "dest-uri": here, "dest-queue": "b"})
-    assert client.get_shovel(vhost, "s")["name"] == "s"
-    client.delete_shovel(vhost, "s")

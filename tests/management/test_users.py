@@ -5,10 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urlencode
 
-import pyrabbit2
 import pytest
-from amqpstorm.management.api import ManagementApi
-from amqpstorm.management.exception import ApiError
 from tests.management.support import Http, Running
 
 from leveret.broker.access import hash_password
@@ -184,33 +181,50 @@ def test_login_attempts_of_a_node(http: Http) -> None:
     assert http.ask("GET", "/api/auth/attempts/nowhere").status == 404
 
 
-def test_pyrabbit2_manages_users(broker: Running, vhost: str) -> None:
-    """SPEC §9.1: pyrabbit2"""
-    client = pyrabbit2.Client(f"127.0.0.1:{broker.http_port}", "guest", "guest")
-    client.create_user("py", "secret", tags="management")
-    assert [user["tags"] for user in client.get_users() if user["name"] == "py"] == [["management"]]
-    client.set_vhost_permissions(vhost, "py", ".*", ".*", ".*")
-    assert client.get_user_permissions("py") == [
-        {"user": "py", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}
-    ]
-    assert client.get_permission(vhost, "py")["read"] == ".*"
-    assert "py" in [one["user"] for one in client.get_permissions()]
-    assert "py" in [one["user"] for one in client.get_vhost_permissions(vhost)]
-    client.delete_permission(vhost, "py")
-    client.delete_user("py")
-    assert "py" not in [user["name"] for user in client.get_users()]
-
-
-def test_amqpstorm_manages_users(broker: Running, vhost: str) -> None:
-    """SPEC §9.1: amqpstorm.management"""
-    api: Any = ManagementApi(f"http://127.0.0.1:{broker.http_port}", "guest", "guest")
-    api.user.create("storm", "secret", "management")
-    assert api.user.get("storm")["tags"] == ["management"]
-    api.user.set_permission("storm", vhost)
-    assert api.user.get_permission("storm", vhost)["configure"] == ".*"
-    assert [one["vhost"] for one in api.user.get_permissions("storm")] == [vhost]
-    assert {"guest", "storm"} <= {one["user"] for one in api.virtual_host.get_permissions(vhost)}
-    api.user.delete_permission("storm", vhost)
-    api.user.delete(["storm"])
-    with pytest.raises(ApiError):
-        api.user.get("storm")
+def test_user_that_is_there_keeps_what_is_not_named(broker: Running, http: Http, vhost: str) -> None:
+    """SPEC §9.1: users. RabbitMQ: rights and other limits stay; rights in the body are for a new user only."""
+    path = "/api/users/keeper"
+    rights = {"configure": "^a", "write": "", "read": ".*"}
+    topics = {"exchange": "amq.topic", "write": "^a", "read": ""}
+    body: dict[str, Any] = {
+        "password": "one",
+        "tags": "management",
+        "limits": {"max-channels": 5},
+        "permissions": {vhost: rights},
+    }
+    assert http.put(path, body).status == 201
+    granted = [{"user": "keeper", "vhost": vhost, **rights}]
+    assert http.get(f"{path}/permissions") == granted
+    assert http.put(f"/api/topic-permissions/{http.quoted(vhost)}/keeper", topics).status == 201
+    other = {"configure": "", "write": "", "read": ""}
+    for body, tags, limits in (
+        ({"password": "two", "tags": ""}, [], {"max-channels": 5}),
+        (
+            {"password": "two", "tags": "a,b", "limits": {"max-connections": 7}},
+            ["a", "b"],
+            {"max-channels": 5, "max-connections": 7},
+        ),
+        # Without a password that is cleared, the tags are set, and nothing else is looked at.
+        ({"tags": "a", "limits": {"max-connections": 9}}, ["a"], {"max-channels": 5, "max-connections": 7}),
+        (
+            {"password_hash": "", "tags": ["management"], "limits": {"max-channels": 1}},
+            ["management"],
+            {"max-channels": 1, "max-connections": 7},
+        ),
+        (
+            {"password": "three", "tags": "management", "permissions": {vhost: other}},
+            ["management"],
+            {"max-channels": 1, "max-connections": 7},
+        ),
+    ):
+        assert http.put(path, body).status == 204
+        found = http.get(path)
+        assert (found["tags"], found["limits"]) == (tags, limits)
+        assert (found["password_hash"] == "") is ("password" not in body)
+        assert http.get(f"{path}/permissions") == granted
+        assert http.get(f"{path}/topic-permissions") == [{"user": "keeper", "vhost": vhost, **topics}]
+    assert broker.http("keeper", "three").ask("GET", "/api/whoami").status == 200
+    assert http.delete(path).status == 204
+    assert http.put(path, {"password": "x", "tags": "", "permissions": {"nowhere": rights}}).status == 404
+    assert http.put(path, {"password": "x", "tags": "", "permissions": {vhost: {"read": ""}}}).status == 400
+    assert http.ask("GET", path).status == 404

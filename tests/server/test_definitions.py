@@ -9,9 +9,9 @@ from tests.properties.dialogue import PROTOCOL_HEADER, handshake, method
 from tests.server.support import Client, InProcess
 
 from leveret.broker.access import hash_password
-from leveret.broker.broker import Broker
+from leveret.broker.broker import Broker, default_broker
 from leveret.server.config import BadSetting, load
-from leveret.server.definitions import BadDefinition, Definitions
+from leveret.server.definitions import BadDefinition, Definitions, UserDefinition, apply
 from leveret.server.node import configured_broker
 from leveret.wire import spec
 
@@ -155,6 +155,14 @@ def test_users(broker: Broker) -> None:
     assert hashed.has_password(b"hashed")
     assert (hashed.loopback_only, hashed.tags, hashed.limits) == (False, (), {})
     assert not nobody.has_password(b"")
+
+
+def test_settings_say_who_may_log_in_from_elsewhere() -> None:
+    """SPEC §7.3 loopback peers only: also for a user that is there already"""
+    broker = default_broker()
+    for loopback_only in (True, False, True):
+        apply(broker, Definitions(users=[UserDefinition("u", password="x", loopback_only=loopback_only)]))
+        assert broker.users["u"].loopback_only is loopback_only
 
 
 def test_guest_is_there_without_other_users(tmp_path: Path) -> None:

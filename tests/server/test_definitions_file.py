@@ -1,6 +1,7 @@
 """RabbitMQ's definitions file, out of a broker and into one."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,15 @@ import pytest
 from leveret.broker.access import hash_password
 from leveret.broker.broker import Broker, default_broker
 from leveret.server.config import Config
-from leveret.server.definitions_file import BadFile, export, export_vhost, import_definitions, parse, read_file
+from leveret.server.definitions_file import (
+    BadFile,
+    export,
+    export_vhost,
+    import_definitions,
+    parse,
+    read_file,
+    steps_of_import,
+)
 from leveret.server.node import configured_broker
 from leveret.wire.values import SignedInt
 
@@ -279,11 +288,15 @@ def test_what_is_there_stays_or_follows_the_file() -> None:
         ("queues", {"vhost": "/", "name": ""}, "queues[0]: name must not be empty"),
         ("queues", {"vhost": "/", "name": "q", "durable": 1.5}, "queues[0] (q in /): durable must be true or false"),
         ("queues", {"vhost": "/", "name": "q", "arguments": 5}, "queues[0] (q in /): arguments must be an object"),
-        ("queues", {"vhost": "/", "name": "é" * 128}, f"queues[0] ({'é' * 128} in /): name has more than 255 octets"),
+        (
+            "queues",
+            {"vhost": "/", "name": "é" * 128},
+            f"queues[0] ({'é' * 128} in /): name should be less than 255 bytes, actually was 256",
+        ),
         (
             "queues",
             {"vhost": "/", "name": "q", "durable": True, "arguments": {"n": 1 << 63}},
-            "queues[0] (q in /): arguments cannot be written as a table: 9223372036854775808 does not fit the type long",
+            "queues[0] (q in /): it has an integer of more than 64 bits",
         ),
         (
             "queues",
@@ -408,3 +421,17 @@ def test_empty_file_defines_nothing(tmp_path: Path) -> None:
     """SPEC §9.2: import"""
     (tmp_path / "empty").write_bytes(b" ")
     assert read_file(str(tmp_path / "empty")) == {}
+
+
+def test_what_others_make_impossible_meanwhile_is_told() -> None:
+    """SPEC §9.2: an import that was fine when it was checked, and no longer when it was carried out; the rest is made."""
+    broker = default_broker()
+    found = {"queues": [{"name": name, "vhost": vhost} for name, vhost in (("a", "/"), ("b", "gone"), ("c", "/"))]}
+    broker.add_vhost("gone")
+    steps = steps_of_import(broker, found)
+    while "a" not in broker.vhosts["/"].queues:
+        next(steps)
+    broker.delete_vhost("gone")
+    with pytest.raises(BadFile, match=re.escape("queues[1] (b in gone): vhost 'gone' not found")):
+        list(steps)
+    assert set(broker.vhosts["/"].queues) == {"a", "c"}

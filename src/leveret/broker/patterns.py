@@ -37,8 +37,7 @@ class Pattern:
         ]
 
     def matches(self, name: str) -> bool:
-        # Names come from clients and may hold octets that are no text.
-        octets = name.encode(errors="surrogateescape").decode(errors="replace")
+        octets = _as_text(name)
         for but_not, regex in self._alternatives:
             if (but_not is None or not but_not.search(octets)) and regex.search(octets):
                 return True
@@ -47,7 +46,12 @@ class Pattern:
 
 def escaped(text: str) -> str:
     """A pattern that matches exactly this."""
-    return str(re2.escape(text))
+    return str(re2.escape(_as_text(text)))
+
+
+def _as_text(name: str) -> str:
+    """A name as patterns see it: names come from clients and may hold octets that are no text."""
+    return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _split(text: str) -> list[tuple[str | None, str]]:

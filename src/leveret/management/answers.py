@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from leveret.errors import AccessRefused, AMQPError, NotAllowed, NotFound
+from leveret.management.texts import sayable
 
 # The names of faults in bodies, as RabbitMQ has them.
 KINDS = {
@@ -29,7 +30,15 @@ def _plain(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-as_json = msgspec.json.Encoder(enc_hook=_plain).encode
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+
+
+def as_json(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        # A name has octets that are no text, which is rare.
+        return _encode(sayable(value))
 
 
 class Answer:

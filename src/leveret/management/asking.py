@@ -9,7 +9,10 @@ from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.rights import Rights
 from leveret.broker.vhost import VirtualHost
+from leveret.errors import PreconditionFailed
 from leveret.management.answers import bad_request, not_found
+from leveret.management.texts import find
+from leveret.server.from_json import check_values, checked_name
 
 if TYPE_CHECKING:
     from leveret.management.statistics import Statistics
@@ -46,10 +49,17 @@ class Ask:
     @property
     def vhost(self) -> VirtualHost:
         """The vhost that the path names, or 404."""
-        found = self.broker.vhosts.get(self.path["vhost"])
+        found = find(self.broker.vhosts, self.path["vhost"])
         if found is None:
             raise not_found()
         return found
+
+    def name(self, part: str) -> str:
+        """A name of the path for something to make, or 400."""
+        try:
+            return checked_name(self.path[part], part)
+        except PreconditionFailed as error:
+            raise bad_request(str(error)) from None
 
     def vhosts(self, visible: bool = False) -> list[VirtualHost]:
         """The vhost of the path, or all that this user may enter; `visible`: or at least look at."""
@@ -90,6 +100,10 @@ class Ask:
                 raise bad_request(DOUBLY)
             if not isinstance(found, dict):
                 raise bad_request("not_json")
+            try:
+                check_values(found, "the body")
+            except PreconditionFailed as error:
+                raise bad_request(str(error)) from None
             self._body = found
         return self._body  # type: ignore[no-any-return]
 

@@ -1,11 +1,14 @@
 """Who consumes: connections, channels and consumers as the details of other objects name them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from leveret.broker.consumer import Consumer
 from leveret.broker.queue import Queue
-from leveret.broker.vhost import VirtualHost
-from leveret.management.values import plain, text
+from leveret.management.values import plain
+from leveret.protocol.channel import Channel
+from leveret.protocol.subscriber import Subscriber
+
+if TYPE_CHECKING:
+    from leveret.management.asking import Ask
 
 
 def connection_details(session: Any) -> dict[str, Any]:
@@ -18,27 +21,40 @@ def connection_details(session: Any) -> dict[str, Any]:
     }
 
 
-def consumers_of(vhost: VirtualHost, queue: Queue, node_name: str) -> list[dict[str, Any]]:
-    """The consumers of one queue, with their channels."""
+def channel_name(channel: Channel) -> str:
+    return f"{channel.session.connection_name} ({channel.number})"
+
+
+def consumers_of(ask: "Ask", queue: Queue) -> list[dict[str, Any]]:
+    """The consumers of one queue of the path's vhost, for its own view: those of other users too."""
     if not queue.rotation.everyone:
         return []
     return [
-        consumer_view(vhost, channel, consumer, node_name)
-        for session in vhost.present
+        consumer_view(ask, channel, consumer)
+        for session in ask.vhost.present
         for channel in session.channels.values()  # type: ignore[attr-defined]
         for consumer in channel.consumers.values()
         if consumer.queue is queue
     ]
 
 
-def consumer_view(vhost: VirtualHost, channel: Any, consumer: Consumer, node_name: str) -> dict[str, Any]:
+def consumer_view(ask: "Ask", channel: Channel, consumer: Subscriber) -> dict[str, Any]:
     """A consumer as the API shows it."""
     queue = consumer.queue
-    session = channel.session
-    connection = connection_details(session)
-    waiting = queue.rotation.single and queue.rotation.everyone[0] is not consumer
+    connection = connection_details(channel.session)
+    waiting = queue.rotation.single and queue.rotation.everyone and queue.rotation.everyone[0] is not consumer
     return {
-        "consumer_tag": text(consumer.tag),
+        "consumer_tag": consumer.tag,
+        "queue": {"name": queue.name, "vhost": channel.vhost.name},
+        "channel_details": {
+            "name": channel_name(channel),
+            "number": channel.number,
+            "node": ask.broker.settings.node_name,
+            "user": channel.session.user.name,
+            "connection_name": connection["name"],
+            "peer_host": connection["peer_host"],
+            "peer_port": connection["peer_port"],
+        },
         "ack_required": not consumer.no_ack,
         "active": not waiting,
         "activity_status": "waiting" if waiting else "single_active" if queue.rotation.single else "up",
@@ -46,15 +62,5 @@ def consumer_view(vhost: VirtualHost, channel: Any, consumer: Consumer, node_nam
         "prefetch_count": consumer.window.count_limit,
         "priority": consumer.priority,
         "arguments": plain(consumer.arguments),
-        "consumer_timeout": "undefined",
-        "queue": {"name": queue.name, "vhost": vhost.name},
-        "channel_details": {
-            "name": f"{session.connection_name} ({channel.number})",
-            "number": channel.number,
-            "user": session.user.name,
-            "node": node_name,
-            "connection_name": connection["name"],
-            "peer_host": connection["peer_host"],
-            "peer_port": connection["peer_port"],
-        },
+        "consumer_timeout": ask.broker.settings.ack_timeout_ms,
     }

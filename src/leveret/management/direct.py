@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.vhost import VirtualHost
+from leveret.management.answers import bad_request
 from leveret.protocol.channel import Channel
 from leveret.protocol.confirms import Confirms
 from leveret.protocol.handlers import HANDLERS
@@ -83,6 +84,14 @@ class Direct:
 def client_of(ask: "Ask") -> Direct:
     """The user who asks as a client in the path's vhost."""
     return Direct(ask.broker, ask.user, ask.vhost)
+
+
+def check_place(ask: "Ask") -> None:
+    """Refuse to make something on a node that is not there; a body may name one."""
+    wanted = ask.body.get("node")
+    name = ask.broker.settings.node_name
+    if wanted is not None and wanted not in (name, name.partition("@")[0]):
+        raise bad_request(f"Node {wanted} could not be contacted")
 
 
 def nothing() -> None:

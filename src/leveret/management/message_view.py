@@ -4,7 +4,8 @@ import base64
 from typing import Any
 
 from leveret.broker.message import Entry
-from leveret.management.values import properties_view, text
+from leveret.management.texts import text
+from leveret.management.values import properties_view
 from leveret.wire.content import body_of, properties_of
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from aiohttp import web
 
@@ -119,7 +120,7 @@ class Management:
 
     async def _answer(self, route: Route, request: web.Request, local: User | None) -> Answer:
         broker = self._node.broker
-        path = {name: exchange_name(name, value) for name, value in request.match_info.items() if name != SLASH}
+        path = parts_of(route.path, request.rel_url.raw_path)
         ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
         ask.statistics = self._statistics
         ask.headers = request.headers
@@ -184,6 +185,13 @@ def patterns_of(path: str) -> list[str]:
     if "{" not in path:
         return [path, f"{path}/"]
     return [PART.sub(r"{\1:[^/]+}", path) + f"{{{SLASH}:/?}}"]
+
+
+def parts_of(pattern: str, raw_path: str) -> dict[str, str]:
+    """The named parts of a path, any octets: aiohttp would leave those in percents that are no UTF-8."""
+    pairs = zip(pattern.split("/"), raw_path.split("/"), strict=False)
+    found = {name[1:-1]: unquote(value, errors="surrogateescape") for name, value in pairs if name.startswith("{")}
+    return {name: exchange_name(name, value) for name, value in found.items()}
 
 
 def respond(answer: Answer) -> web.Response:

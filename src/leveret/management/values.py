@@ -9,12 +9,16 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
-from leveret.errors import SyntaxFault
+from leveret.errors import PreconditionFailed, SyntaxFault
 from leveret.management.answers import bad_request
+from leveret.management.texts import text
+from leveret.server.from_json import TABLE_BYTES_MAX, checked_name, checked_table
 from leveret.wire.properties import Properties, encode_properties
-from leveret.wire.values import Table, encode_table
+from leveret.wire.values import Table
 
 NUMBERS = ("delivery_mode", "priority", "timestamp")
+# All of them go to a consumer in one frame.
+PROPERTIES_MAX = TABLE_BYTES_MAX - 64
 
 
 def plain(value: Any) -> Any:
@@ -34,11 +38,6 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value]
 
 
-def text(name: str) -> str:
-    """Text that may have octets in it which are none."""
-    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
 def properties_view(properties: Properties) -> dict[str, Any]:
     """The properties that are there."""
     found = {field.name: getattr(properties, field.name) for field in fields(properties)}
@@ -53,10 +52,20 @@ def parse_table(value: Any, name: str = "arguments") -> Table:
     if not isinstance(value, dict):
         raise bad_request(f"{name} must be an object")
     try:
-        encode_table(value)
-    except (ValueError, KeyError, SyntaxFault) as error:
-        raise bad_request(f"{name}: {error}") from None
-    return value
+        return checked_table(value, name)
+    except PreconditionFailed as error:
+        raise bad_request(str(error)) from None
+
+
+def parse_key(value: Any) -> str:
+    """A routing key from JSON."""
+    # RabbitMQ: null is none.
+    if value is not None and not isinstance(value, str):
+        raise bad_request("routing_key must be text")
+    try:
+        return checked_name(value or "", "routing_key")
+    except PreconditionFailed as error:
+        raise bad_request(str(error)) from None
 
 
 def parse_properties(value: Any) -> Properties:
@@ -70,7 +79,8 @@ def parse_properties(value: Any) -> Properties:
         if value.get(field.name) is not None:
             setattr(properties, field.name, _property(field.name, value[field.name]))
     try:
-        encode_properties(properties)
+        if len(encode_properties(properties)) > PROPERTIES_MAX:
+            raise bad_request(f"properties: more than {PROPERTIES_MAX} octets")
     except (ValueError, KeyError, SyntaxFault) as error:
         raise bad_request(f"properties: {error}") from None
     return properties

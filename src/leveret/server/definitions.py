@@ -125,9 +125,11 @@ def _make_vhost(broker: Broker, d: VhostDefinition) -> None:
 
 def _make_user(broker: Broker, d: UserDefinition) -> None:
     if d.password:
-        broker.add_user(d.name, d.password, tuple(d.tags), d.loopback_only)
+        user = broker.add_user(d.name, d.password, tuple(d.tags), d.loopback_only)
     else:
-        broker.add_hashed_user(d.name, d.password_hash, d.hashing_algorithm, tuple(d.tags), d.loopback_only)
+        user = broker.add_hashed_user(d.name, d.password_hash, d.hashing_algorithm, tuple(d.tags), d.loopback_only)
+    # Also of one that was there before, who keeps it otherwise; it is stored with the limits.
+    user.loopback_only = d.loopback_only
     broker.set_user_limits(d.name, d.limits)
 
 

@@ -3,7 +3,8 @@
 (1) Exported are vhosts, users, rights, policies, parameters, exchanges, queues and bindings; not what belongs to a
     connection, and not what every vhost has.
 (2) An import is all or nothing: it is rehearsed on a copy of the broker, and then either everything wrong is told, each
-    with its place in the file, or everything is made.
+    with its place in the file, or everything is made. It may be done in steps, between which others have their turn; what
+    they have made impossible meanwhile is told, and the rest is made.
 (3) RabbitMQ: a queue or exchange that is there already stays as it is; everything else is set as the file says.
 (4) RabbitMQ: keys that are not known are passed over, since later versions add some.
 """
@@ -23,9 +24,10 @@ from leveret.broker.exchange import Exchange
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import PREDECLARED, VirtualHost, name_of
-from leveret.errors import AMQPError, NotFound, PreconditionFailed, SyntaxFault
+from leveret.errors import AMQPError, NotFound, PreconditionFailed
 from leveret.protocol.handshake import SERVER_PROPERTIES
-from leveret.wire.values import Table, decode_table, encode_table
+from leveret.server.from_json import check_values, checked_name, checked_table
+from leveret.wire.values import Table
 
 Facts = dict[str, Any]
 
@@ -34,8 +36,6 @@ SYSTEM_EXCHANGES = {"", *(name for name, _, _ in PREDECLARED)}
 LOCAL_USER = "guest"
 UNDEFINED = (None, "", "undefined", "null")
 FAULTS_TOLD = 20
-# Of names and routing keys on the wire.
-SHORT_MAX = 255
 
 log = logging.getLogger("leveret.definitions")
 
@@ -180,16 +180,18 @@ def json_value(value: Any) -> Any:
 def _sayable(found: Facts) -> Facts:
     """Without what has octets in its names that are no text, which JSON cannot say."""
     for kind, items in found.items():
-        if isinstance(items, list):
-            found[kind] = [item for item in items if _is_sayable(kind, item)]
+        if isinstance(items, list) and not _is_sayable(items):
+            found[kind] = [item for item in items if _is_sayable(item)]
+            left = [_title(item) for item in items if not _is_sayable(item)]
+            # Only names: users have passwords.
+            log.warning("not exported, since a name in it is no text: %s", ", ".join(ascii(kind + title) for title in left))
     return found
 
 
-def _is_sayable(kind: str, item: Facts) -> bool:
+def _is_sayable(value: Any) -> bool:
     try:
-        msgspec.json.encode(item)
+        msgspec.json.encode(value)
     except UnicodeEncodeError:
-        log.warning("not exported, since a name in it is no text: %s %r", kind, item)
         return False
     return True
 
@@ -220,47 +222,56 @@ def parse(data: bytes) -> Facts:
 
 def import_definitions(broker: Broker, found: Facts, vhost: str | None = None) -> None:
     """Make what a file defines, in one vhost if it is named; or raise BadFile and make nothing."""
-    faults = [f"{place}: {fault}" for place, fault in _make_all(_rehearsal(broker), found, vhost)]
-    if faults:
-        more = f"; and {len(faults) - FAULTS_TOLD} more" if len(faults) > FAULTS_TOLD else ""
-        raise BadFile("; ".join(faults[:FAULTS_TOLD]) + more)
-    for place, fault in _make_all(broker, found, vhost):
-        # It went well on the copy.
-        raise AssertionError(f"{place}: {fault}")
+    for _ in steps_of_import(broker, found, vhost):
+        pass
 
 
-def _rehearsal(broker: Broker) -> Broker:
-    """A broker that keeps nothing, with as much of this one as decides what can be imported."""
+def steps_of_import(broker: Broker, found: Facts, vhost: str | None = None) -> Iterator[None]:
+    """The same a step at a time: one thing is copied or made in each."""
     copy = Broker(broker.settings)
-    for user in broker.users.values():
+    yield from _rehearse(broker, copy)
+    for one in (copy, broker):
+        faults: list[str] = []
+        yield from _make_all(one, found, vhost, faults)
+        if faults:
+            more = f"; and {len(faults) - FAULTS_TOLD} more" if len(faults) > FAULTS_TOLD else ""
+            raise BadFile("; ".join(faults[:FAULTS_TOLD]) + more)
+
+
+def _rehearse(broker: Broker, copy: Broker) -> Iterator[None]:
+    """Give a broker that keeps nothing as much of this one as decides what can be imported."""
+    for user in list(broker.users.values()):
         copy.add_hashed_user(user.name, user.password_hash, user.hashing)
-    for vhost in broker.vhosts.values():
+        yield
+    for vhost in list(broker.vhosts.values()):
         twin = copy.add_vhost(vhost.name)
-        for exchange in vhost.exchanges.values():
+        for exchange in list(vhost.exchanges.values()):
             if exchange.name not in SYSTEM_EXCHANGES:
                 twin.declare_exchange(exchange.name, exchange.kind, arguments=exchange.arguments)
-        for queue in vhost.queues.values():
+                yield
+        for queue in list(vhost.queues.values()):
             twin.restore_queue(queue.name, queue.auto_delete, queue.arguments, queue.durable)
+            yield
         twin.set_default_queue_type(vhost.default_queue_type)
         twin.set_limits(vhost.limits)
-    return copy
 
 
-def _make_all(broker: Broker, found: Facts, vhost: str | None) -> Iterator[tuple[str, str]]:
-    """Make everything, in the order in which one needs the other; yield what cannot be, and why."""
+def _make_all(broker: Broker, found: Facts, vhost: str | None, faults: list[str]) -> Iterator[None]:
+    """Make everything, in the order in which one needs the other; add what cannot be, and why, to `faults`."""
     version = str(found.get("rabbit_version") or found.get("rabbitmq_version") or "")
     for kind, make in MAKERS.items() if vhost is None else VHOST_MAKERS.items():
         items = found.get(kind) or []
         if isinstance(items, dict) and kind == "global_parameters":
             items = [{"name": name, "value": value} for name, value in items.items()]
         if not isinstance(items, list):
-            yield kind, "must be a list"
+            faults.append(f"{kind}: must be a list")
             continue
         for at, facts in enumerate(items):
             try:
                 make(broker, Item(facts, vhost, version))
             except AMQPError as error:
-                yield f"{kind}[{at}]{_title(facts)}", str(error)
+                faults.append(f"{kind}[{at}]{_title(facts)}: {error}")
+            yield
 
 
 def _title(facts: Any) -> str:
@@ -279,6 +290,7 @@ class Item:
     def __init__(self, facts: Any, vhost: str | None, version: str) -> None:
         if not isinstance(facts, dict):
             raise PreconditionFailed("must be an object")
+        check_values(facts, "it")
         self._facts = facts
         self._vhost = vhost
         self.version = version
@@ -302,10 +314,7 @@ class Item:
 
     def name(self, key: str) -> str:
         """A text that clients can be told of."""
-        found = self.text(key)
-        if len(found.encode()) > SHORT_MAX:
-            raise PreconditionFailed(f"{key} has more than {SHORT_MAX} octets")
-        return found
+        return checked_name(self.text(key), key)
 
     def flag(self, key: str) -> bool:
         found = self.get(key, False)
@@ -324,27 +333,20 @@ class Item:
         return broker.find_vhost(self.text("vhost") if self._vhost is None else self._vhost)
 
 
-def checked_table(found: Any, title: str) -> Table:
-    """A table out of JSON that can be sent and stored."""
-    try:
-        encoded = encode_table(found)
-        decode_table(encoded, 4, len(encoded))
-    except (ValueError, RecursionError, SyntaxFault) as error:
-        raise PreconditionFailed(f"{title} cannot be written as a table: {error}") from None
-    return found  # type: ignore[no-any-return]
-
-
 def tags_of(tags: Any) -> tuple[str, ...]:
     """Tags as a list, or as text with commas."""
     if isinstance(tags, str):
         tags = tags.split(",")
-    if not isinstance(tags, list):
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise PreconditionFailed("tags must be a list or comma-separated text")
-    return tuple(tag.strip() for tag in map(str, tags) if tag.strip())
+    return tuple(tag.strip() for tag in tags if tag.strip())
 
 
 def put_user(broker: Broker, name: str, facts: Facts | Item, version: str = "") -> None:
-    """Make or change a user as RabbitMQ does. Without a password and a hash it can no longer log in with one."""
+    """Make or change a user as RabbitMQ does. Without a password and a hash it can no longer log in with one.
+
+    Rights and limits that are not named stay; `permissions`, by vhost, are for a new user only.
+    """
     if "tags" in facts:
         tags = tags_of(facts.get("tags"))
     elif "administrator" in facts:
@@ -355,6 +357,10 @@ def put_user(broker: Broker, name: str, facts: Facts | Item, version: str = "") 
         raise PreconditionFailed("both_password_and_password_hash_are_provided")
     limits = facts.get("limits") or {}
     check_limits(limits, USER_LIMITS, "user-limits")
+    rights = {} if name in broker.users else permissions_of(broker, facts.get("permissions") or {})
+    if name in broker.users and "password" not in facts and "password_hash" not in facts:
+        # RabbitMQ: this clears the password and sets tags, and looks at nothing else.
+        limits = {}
     local = name == LOCAL_USER
     if "password_hash" in facts:
         hashing = str(facts.get("hashing_algorithm") or _hashing_of(version))
@@ -363,6 +369,19 @@ def put_user(broker: Broker, name: str, facts: Facts | Item, version: str = "") 
         broker.add_user(name, str(facts.get("password") or ""), tags, local)
     if limits:
         broker.set_user_limits(name, {**broker.users[name].limits, **limits})
+    for vhost, patterns in rights.items():
+        broker.set_permissions(name, vhost, *patterns)
+
+
+def permissions_of(broker: Broker, found: Any) -> dict[str, list[str]]:
+    """A new user's rights by vhost, each of which must be there."""
+    if not isinstance(found, dict):
+        raise PreconditionFailed("permissions must be an object")
+    granted = {}
+    for vhost, facts in found.items():
+        item = Item(facts, vhost, "")
+        granted[item.vhost(broker).name] = [item.text(key) for key in ("configure", "write", "read")]
+    return granted
 
 
 def _hashing_of(version: str) -> str:

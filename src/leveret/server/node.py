@@ -48,6 +48,8 @@ class Node:
         # Of those that have a listener of their own.
         self.other_listeners: dict[str, tuple[str, int]] = {}
         self.transports: set[Transport] = set()
+        # Definitions come in one file after the other: each is checked against what is there.
+        self.importing = asyncio.Lock()
         self._servers: list[asyncio.Server] = []
         self.on_failed: Callable[[], None] | None = None
         # Set by whoever runs it and lets others stop it.

@@ -21,6 +21,7 @@ from leveret.management.api import (
     queues,
     shovels,
     stream,
+    top,
     users,
     vhosts,
 )
@@ -47,6 +48,7 @@ ROUTES: list[Route] = [
     *queues.ROUTES,
     *shovels.ROUTES,
     *stream.ROUTES,
+    *top.ROUTES,
     *users.ROUTES,
     *vhosts.ROUTES,
 ]

@@ -8,13 +8,14 @@ from leveret.broker.binding import Binding
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, bad_request, done, not_found
+from leveret.management.answers import Answer, done, not_found
 from leveret.management.asking import Ask
 from leveret.management.direct import client_of
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.properties_key import EMPTY, arguments_hash, properties_key, unquoted
 from leveret.management.routes import USER, VHOST, Route
-from leveret.management.values import parse_table, plain, text
+from leveret.management.texts import find, text
+from leveret.management.values import parse_key, parse_table, plain
 from leveret.wire.spec import ExchangeBind, ExchangeUnbind, Method, QueueBind, QueueUnbind
 from leveret.wire.values import Table
 
@@ -83,8 +84,8 @@ async def get_bindings(ask: Ask) -> Answer:
 def between(ask: Ask) -> list[Binding]:
     """The bindings between the path's ends."""
     vhost = ask.vhost
-    source = vhost.exchanges.get(ask.path["source"])
-    destination = destinations(ask).get(ask.path["destination"])
+    source = find(vhost.exchanges, ask.path["source"])
+    destination = find(destinations(ask), ask.path["destination"])
     if source is None or destination is None:
         return []
     return [binding for binding in bindings_to(vhost, destination) if binding.source is source]
@@ -108,14 +109,14 @@ async def get_bindings_between(ask: Ask) -> Answer:
 async def post_binding(ask: Ask) -> Answer:
     """Bind; the answer says by which key the binding is found."""
     destinations(ask)
-    key = ask.body.get("routing_key", "")
+    key = parse_key(ask.body.get("routing_key"))
     arguments = parse_table(ask.body.get("arguments"))
-    if not isinstance(key, str):
-        raise bad_request("routing_key must be text")
     await ask.change(client_of(ask).call, bind_method(ask, key, arguments))
     found = properties_key(key, arguments)
     # RabbitMQ: relative to the path that was asked for.
-    return Answer(None, 201, {"Location": f"{quote_plus(ask.path['destination'])}/{quote_plus(found)}"})
+    return Answer(
+        None, 201, {"Location": f"{quote_plus(ask.path['destination'], errors='surrogateescape')}/{quote_plus(found)}"}
+    )
 
 
 def bind_method(ask: Ask, routing_key: str, arguments: Table) -> Method:

@@ -10,6 +10,7 @@ from leveret.management.lists import chosen, listed
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Result, Route
 from leveret.management.statistics import CONNECTION_NAMES, connection_values
+from leveret.management.values import plain
 from leveret.protocol.channel import Channel
 from leveret.protocol.connection import Connection
 from leveret.server.transport import Transport
@@ -47,7 +48,7 @@ def connection_view(ask: Ask, transport: Transport, connection: Connection) -> d
         "frame_max": connection.reader.frame_max,
         "timeout": connection.heartbeat_ms // 1000,
         "connected_at": connection.connected_at,
-        "client_properties": connection.client_properties,
+        "client_properties": plain(connection.client_properties),
         "auth_mechanism": connection.mechanism,
         "ssl": False,
         "host": transport.local[0],
@@ -94,10 +95,10 @@ async def delete_user_connections(ask: Ask) -> Result:
 
 def get_connection_channels(ask: Ask) -> Answer:
     """The channels of one connection."""
-    transport, connection = _named(ask)
+    _, connection = _named(ask)
 
     def view(channel: Channel) -> dict[str, Any]:
-        return channel_view(ask, transport, connection, channel)
+        return channel_view(ask, connection, channel)
 
     channels = connection.session.channels.values()
     return listed(

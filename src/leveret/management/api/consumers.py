@@ -1,8 +1,9 @@
 """Consumers, with the channel that each belongs to."""
 
 from leveret.management.answers import Answer
-from leveret.management.api.channels import Found, consumer_view, open_channels
+from leveret.management.api.channels import Found, open_channels
 from leveret.management.asking import Ask
+from leveret.management.consuming import consumer_view
 from leveret.management.lists import listed
 from leveret.management.routes import USER, VISIBLE, Route
 from leveret.protocol.subscriber import Subscriber
@@ -14,15 +15,15 @@ def get_consumers(ask: Ask) -> Answer:
     found = [
         (one, consumer)
         for one in open_channels(ask)
-        if vhost is None or one[2].vhost is vhost
-        for consumer in one[2].consumers.values()
+        if vhost is None or one[1].vhost is vhost
+        for consumer in one[1].consumers.values()
         if not consumer.queue.hidden
     ]
-    return listed(ask.query, found, lambda pair: consumer_view(ask, *pair[0], pair[1]), _key)
+    return listed(ask.query, found, lambda pair: consumer_view(ask, pair[0][1], pair[1]), _key)
 
 
 def _key(pair: tuple[Found, Subscriber]) -> tuple[str, str, str]:
-    (_, _, channel), consumer = pair
+    (_, channel), consumer = pair
     return channel.vhost.name, consumer.queue.name, consumer.tag
 
 

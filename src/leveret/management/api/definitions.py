@@ -1,11 +1,17 @@
 """Definitions out of this broker and into it, as RabbitMQ's files have them."""
 
+import asyncio
+from collections.abc import Iterator
 from email.parser import BytesParser
+from itertools import islice
 
 from leveret.management.answers import Answer, Refused, bad_request
 from leveret.management.asking import Ask
 from leveret.management.routes import ADMINISTRATOR, Result, Route
-from leveret.server.definitions_file import BadFile, Facts, export, export_vhost, import_definitions, parse
+from leveret.server.definitions_file import BadFile, Facts, export, export_vhost, parse, steps_of_import
+
+# As many as are taken in one go, while others wait: some milliseconds.
+STEPS = 100
 
 
 def get_definitions(ask: Ask) -> Result:
@@ -35,12 +41,24 @@ async def post_definitions(ask: Ask) -> Result:
     form = form_of(ask)
     try:
         found = parse(ask.body_octets if form is None else form.get("file", b""))
-        await ask.change(import_definitions, ask.broker, found, vhost)
+        async with ask.node.importing:
+            await carry_out(ask, steps_of_import(ask.broker, found, vhost))
     except BadFile as error:
         raise bad_request(str(error)) from None
     if form is not None and form.get("redirect"):
         return Answer(None, 303, {"Location": location(form["redirect"])})
     return Answer(None, 204)
+
+
+async def carry_out(ask: Ask, steps: Iterator[None]) -> None:
+    """Take all steps, some at a time, and return when what they changed is on disk."""
+
+    def take_some() -> bool:
+        return sum(1 for _ in islice(steps, STEPS)) == STEPS
+
+    while ask.node.do(take_some):
+        await asyncio.sleep(0)
+    await ask.change(lambda: None)
 
 
 def form_of(ask: Ask) -> dict[str, bytes] | None:

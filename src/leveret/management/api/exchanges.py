@@ -10,16 +10,16 @@ from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, Refused, bad_request, created, done, not_found
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
-from leveret.management.direct import Direct, client_of
+from leveret.management.direct import Direct, check_place, client_of
 from leveret.management.lists import chosen
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Route
-from leveret.management.values import parse_properties, parse_table, plain
+from leveret.management.texts import find
+from leveret.management.values import parse_key, parse_properties, parse_table, plain
 from leveret.wire.properties import Properties
 from leveret.wire.spec import ExchangeDeclare, ExchangeDelete
 
-SHORT_STRING_MAX = 255
 COUNTS = ("publish_in", "publish_out")
 
 
@@ -44,7 +44,7 @@ def exchange_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str,
 
 def find_exchange(ask: Ask) -> Exchange:
     """The exchange that the path names, or 404."""
-    found = ask.vhost.exchanges.get(ask.path["exchange"])
+    found = find(ask.vhost.exchanges, ask.path["exchange"])
     if found is None:
         raise not_found()
     return found
@@ -66,12 +66,12 @@ def get_exchange(ask: Ask) -> dict[str, Any]:
 
 async def put_exchange(ask: Ask) -> Answer:
     """Declare an exchange."""
-    name, body = ask.path["exchange"], ask.body
-    check_short(name, "exchange")
+    name, body = ask.name("exchange"), ask.body
     existed = name in ask.vhost.exchanges
     kind = body.get("type", "direct")
     if not isinstance(kind, str):
         raise bad_request("type must be text")
+    check_place(ask)
     declare = ExchangeDeclare(
         name,
         kind,
@@ -109,15 +109,13 @@ async def publish(ask: Ask) -> dict[str, Any]:
     """Publish a message, and say whether it reached a queue; a persistent one is on disk then."""
     exchange = find_exchange(ask)
     routing_key, properties, payload, encoding = ask.need("routing_key", "properties", "payload", "payload_encoding")
-    if not isinstance(routing_key, str):
-        raise bad_request("routing_key must be text")
-    check_short(routing_key, "routing_key")
+    key = parse_key(routing_key)
     body = parse_payload(payload, encoding)
     if ask.broker.alarm:
         raise Refused(503, ask.broker.alarm)
     client = client_of(ask)
     try:
-        return await publish_as(ask, client, (exchange.name, routing_key), parse_properties(properties), body)
+        return await publish_as(ask, client, (exchange.name, key), parse_properties(properties), body)
     finally:
         client.close()
 
@@ -148,13 +146,6 @@ def parse_payload(payload: Any, encoding: Any) -> bytes:
         except (binascii.Error, ValueError):
             raise bad_request(f"{{not_base64,{payload[:100]}}}") from None
     raise bad_request(f"{{unsupported_encoding,{encoding}}}")
-
-
-def check_short(value: str, name: str) -> None:
-    """Refuse what is too long for AMQP."""
-    size = len(value.encode())
-    if size > SHORT_STRING_MAX:
-        raise bad_request(f"{name} should be less than {SHORT_STRING_MAX} bytes, actually was {size}")
 
 
 ROUTES = [

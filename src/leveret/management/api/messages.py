@@ -8,7 +8,6 @@ from typing import Any
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
 from leveret.management.answers import Answer, bad_request, done
-from leveret.management.api.exchanges import check_short
 from leveret.management.api.queues import find_queue
 from leveret.management.asking import Ask, parse_bool, parse_int
 from leveret.management.direct import Direct, client_of
@@ -17,6 +16,7 @@ from leveret.management.moving import Moving, to_exchange, to_queue, to_where_th
 from leveret.management.peeking import peek
 from leveret.management.routes import VHOST, Route
 from leveret.management.taking import PIECE, settle_all, take_all
+from leveret.management.values import parse_key
 from leveret.protocol.basic import queue_to_get_from
 from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED
 from leveret.protocol.trace import trace_delivery
@@ -139,9 +139,7 @@ async def move_messages(ask: Ask) -> dict[str, int]:
         exchange = vhost.exchange("" if name == DEFAULT_EXCHANGE else name)
         rights.check_exchange("write", exchange.name)
         exchange.check_publishable()
-        if key is not None:
-            check_short(str(key), "routing_key")
-        place = to_exchange(vhost, rights, exchange, None if key is None else str(key))
+        place = to_exchange(vhost, rights, exchange, None if key is None else parse_key(key))
     return await Moving(ask.node, queue, wanted_count(ask, queue), place).run()
 
 

@@ -16,6 +16,7 @@ from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, Result, Route
 from leveret.management.totals import broker_tally, message_counts, vhosts_tally
 from leveret.protocol.handshake import SERVER_PROPERTIES
+from leveret.server.from_json import checked_name
 
 # What RabbitMQ calls the protocol of a listener.
 PROTOCOLS = {"prometheus": "http/prometheus"}
@@ -113,7 +114,7 @@ def get_cluster_name(ask: Ask) -> Result:
 async def put_cluster_name(ask: Ask) -> Result:
     """Name the cluster."""
     (name,) = ask.need("name")
-    await ask.change(ask.broker.set_parameter, CLUSTER_NAME, str(name))
+    await ask.change(ask.broker.set_parameter, CLUSTER_NAME, checked_name(str(name), "name"))
     return Answer(None, 204)
 
 

@@ -49,7 +49,7 @@ async def put_parameter(ask: Ask) -> Result:
     """Set a parameter."""
     vhost = vhost_to_change(ask)
     (value,) = ask.need("value")
-    component, name = ask.path["component"], ask.path["name"]
+    component, name = ask.path["component"], ask.name("name")
     existed = (component, name) in vhost.all_parameters()
     try:
         await ask.change(vhost.set_parameter, component, name, value, ask.user)
@@ -91,7 +91,7 @@ def get_global_parameter(ask: Ask) -> Result:
 async def put_global_parameter(ask: Ask) -> Result:
     """Set a parameter of the whole broker."""
     (value,) = ask.need("value")
-    name = ask.path["name"]
+    name = ask.name("name")
     existed = name in ask.broker.parameters
     await ask.change(ask.broker.set_parameter, name, value)
     return created(existed)

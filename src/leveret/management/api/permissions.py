@@ -9,6 +9,7 @@ from leveret.management.api.users import the_user
 from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.routes import ADMINISTRATOR, Result, Route
+from leveret.server.from_json import checked_name
 
 Topic = tuple[Rights, str]
 
@@ -133,6 +134,7 @@ async def put_topic_permission(ask: Ask) -> Result:
     """Allow a user only some routing keys on a topic exchange."""
     user, vhost = check_both(ask)
     exchange, write, read = patterns(ask, "exchange", "write", "read")
+    checked_name(exchange, "exchange")
     rights = ask.broker.users[user].rights.get(vhost)
     existed = rights is not None and bool(rights.topics)
     await ask.change(ask.broker.set_topic_permissions, user, vhost, exchange, write, read)

@@ -69,7 +69,7 @@ class Kind:
         """Set a policy; what it matches follows it at once."""
         vhost = vhost_to_change(ask)
         pattern, definition = ask.need("pattern", "definition")
-        name = ask.path["name"]
+        name = ask.name("name")
         facts = {"priority": number(ask.body.get("priority") or 0), "apply_to": ask.body.get("apply-to") or "all"}
         existed = name in self.of(vhost).by_name
         put: Callable[..., None] = vhost.set_operator_policy if self._operator else vhost.set_policy

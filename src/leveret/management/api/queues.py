@@ -11,18 +11,18 @@ from leveret.management.answers import Answer, bad_request, created, done, not_f
 from leveret.management.api.bindings import bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.consuming import connection_details, consumers_of
-from leveret.management.direct import client_of
+from leveret.management.direct import check_place, client_of
 from leveret.management.lists import chosen
 from leveret.management.moments import moment
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Route
+from leveret.management.texts import find
 from leveret.management.values import parse_table, plain
 from leveret.wire.content import properties_of
 from leveret.wire.properties import FLAG_TIMESTAMP
 from leveret.wire.spec import QueueDeclare, QueueDelete, QueuePurge
 
-NAME_MAX_BYTES = 255
 # About what a queue and each message in it take besides bodies.
 QUEUE_BYTES = 4096
 ENTRY_BYTES = 300
@@ -149,7 +149,7 @@ def short_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
 def full_view(ask: Ask, queue: Queue) -> dict[str, Any]:
     """A queue with all that is only shown of one."""
     return queue_view(ask, ask.vhost, queue) | {
-        "consumer_details": consumers_of(ask.vhost, queue, ask.broker.settings.node_name),
+        "consumer_details": consumers_of(ask, queue),
         "deliveries": [],
         "incoming": [],
     }
@@ -157,7 +157,7 @@ def full_view(ask: Ask, queue: Queue) -> dict[str, Any]:
 
 def find_queue(ask: Ask) -> Queue:
     """The queue that the path names, or 404."""
-    found = ask.vhost.queues.get(ask.path["queue"])
+    found = find(ask.vhost.queues, ask.path["queue"])
     if found is None:
         raise not_found()
     return found
@@ -186,11 +186,9 @@ def get_queue(ask: Ask) -> dict[str, Any]:
 
 async def put_queue(ask: Ask) -> Answer:
     """Declare a queue."""
-    name, body = ask.path["queue"], ask.body
-    size = len(name.encode())
-    if size > NAME_MAX_BYTES:
-        raise bad_request(f"queue should be less than {NAME_MAX_BYTES} bytes, actually was {size}")
+    name, body = ask.name("queue"), ask.body
     existed = name in ask.vhost.queues
+    check_place(ask)
     declare = QueueDeclare(
         name,
         durable=parse_bool(body.get("durable", False), "durable"),

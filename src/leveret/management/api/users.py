@@ -11,6 +11,7 @@ from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.login import COOKIE, known_user
 from leveret.management.routes import ADMINISTRATOR, MONITOR, NOBODY_ASKED, Result, Route
+from leveret.management.texts import find
 from leveret.server.definitions_file import put_user as put
 
 
@@ -38,7 +39,7 @@ def get_users_without_permissions(ask: Ask) -> Answer:
 
 def the_user(ask: Ask) -> User:
     """The user that the path names, or 404."""
-    found = ask.broker.users.get(ask.path["user"])
+    found = find(ask.broker.users, ask.path["user"])
     if found is None:
         raise not_found()
     return found
@@ -51,7 +52,7 @@ def get_user(ask: Ask) -> Result:
 
 async def put_user(ask: Ask) -> Result:
     """Make a user, or give it another password and other tags."""
-    name = ask.path["user"]
+    name = ask.name("user")
     existed = name in ask.broker.users
     try:
         await ask.change(put, ask.broker, name, ask.body)
@@ -69,7 +70,7 @@ async def delete_user(ask: Ask) -> Result:
 async def delete_users(ask: Ask) -> Result:
     """Delete several users; one that is not there is fine."""
     (names,) = ask.need("users")
-    if not isinstance(names, list):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise bad_request("users must be a list of names")
 
     def delete() -> None:
@@ -83,7 +84,7 @@ async def delete_users(ask: Ask) -> Result:
 
 def get_password_hash(ask: Ask) -> Result:
     """A password as it is kept, with a new salt."""
-    return {"ok": hash_password(ask.path["password"].encode())}
+    return {"ok": hash_password(ask.path["password"].encode("utf-8", "surrogateescape"))}
 
 
 def get_auth(ask: Ask) -> Result:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, created, done
+from leveret.management.answers import Answer, bad_request, created, done
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.lists import chosen, listed
 from leveret.management.rates import with_rates
@@ -43,9 +43,11 @@ def get_vhost(ask: Ask) -> Result:
 
 async def put_vhost(ask: Ask) -> Result:
     """Make a vhost, or describe it anew."""
-    name = ask.path["vhost"]
+    name = ask.name("vhost")
     body = ask.body
-    metadata = body.get("metadata", {})
+    metadata = body.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata must be an object")
     description = str(body.get("description", metadata.get("description", "")))
     tags = tags_of(body.get("tags", metadata.get("tags", [])))
     kind = body.get("default_queue_type", metadata.get("default_queue_type"))
