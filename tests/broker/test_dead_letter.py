@@ -351,21 +351,39 @@ def test_message_does_not_go_round_by_itself(
     ]
 
 
-@pytest.mark.parametrize("field", ["count", "reason", "queue", "time", "exchange", "routing-keys"])
-def test_story_from_elsewhere_counts_only_if_it_is_whole(letter: NewLetter, field: str) -> None:
-    whole: dict[str, Any] = {
-        "count": 4,
-        "reason": "expired",
-        "queue": "q",
-        "time": Timestamp(5),
-        "exchange": "",
-        "routing-keys": ["q"],
-    }
-    part = {name: value for name, value in whole.items() if name != field}
-    message, _ = dead_letter(letter(headers={"x-death": [part]}), "expired", "q", "dlx", None, NOW)
-    assert deaths(message) == [("q", "expired", 1)]
-    message, _ = dead_letter(letter(headers={"x-death": [whole]}), "expired", "q", "dlx", None, NOW)
-    assert deaths(message) == [("q", "expired", 5)]
+WHOLE: dict[str, Any] = {
+    "count": 4,
+    "reason": "expired",
+    "queue": "q",
+    "time": Timestamp(5),
+    "exchange": "",
+    "routing-keys": ["q"],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        ({}, 5),
+        ({"reason": None}, 1),
+        ({"queue": 5}, 1),
+        ({"exchange": 5}, 1),
+        ({"time": "now"}, 1),
+        ({"routing-keys": "q"}, 1),
+    ],
+)
+def test_story_from_elsewhere(letter: NewLetter, change: dict[str, Any], count: int) -> None:
+    """What is no death is left out."""
+    message, _ = dead_letter(letter(headers={"x-death": [{**WHOLE, **change}]}), "expired", "q", "dlx", None, NOW)
+    assert deaths(message) == [("q", "expired", count)]
+
+
+def test_story_from_before_there_was_a_count(letter: NewLetter) -> None:
+    """RabbitMQ's old versions wrote each death; they are counted."""
+    old = {name: value for name, value in WHOLE.items() if name not in ("count", "time")}
+    story: Value = [old, {**old, "queue": "p"}, old, old]
+    message, _ = dead_letter(letter(headers={"x-death": story}), "expired", "q", "dlx", None, NOW)
+    assert deaths(message) == [("q", "expired", 4), ("p", "expired", 1)]
 
 
 def test_message_goes_round_two_queues_once(vhost: VirtualHost, letter: NewLetter, later: Later) -> None:

@@ -25,8 +25,9 @@ COUNT_MAX = (1 << 63) - 2
 REWRITE_COST = 8
 WARNED_MAX = 1000
 
-# What a death must say to count as one.
-DEATH_TYPES = {"count": int, "reason": str, "queue": str, "time": int, "exchange": str, "routing-keys": list}
+# What a death must say to count as one, and what it may say.
+DEATH_TYPES = {"reason": str, "queue": str}
+DETAIL_TYPES = {"count": int, "time": int, "exchange": str, "routing-keys": list}
 
 log = logging.getLogger("leveret.queue")
 
@@ -104,13 +105,10 @@ def record_death(
     headers: dict[str, Any], reason: str, queue_name: str, origin: Origin, copies: list[str], ttl: str | None, now: int
 ) -> None:
     """Write a death into a message's headers."""
-    known = headers.get("x-death")
-    # A client may have written anything there. RabbitMQ: what is no whole death is left out.
-    deaths = [death for death in known if is_death(death)] if isinstance(known, list) else []
-    same = [death for death in deaths if death.get("queue") == queue_name and death.get("reason") == reason]
-    if same:
-        death = {**same[0], "count": min(int(same[0]["count"]), COUNT_MAX) + 1}
-        deaths.remove(same[0])
+    deaths = known_deaths(headers.get("x-death"))
+    same = deaths.pop((queue_name, reason), None)
+    if same is not None:
+        death = {**same, "count": min(int(same["count"]), COUNT_MAX) + 1}
     else:
         death = {
             "count": 1,
@@ -122,15 +120,29 @@ def record_death(
         }
         if ttl is not None:
             death["original-expiration"] = ttl
-    headers["x-death"] = [death, *deaths]
+    headers["x-death"] = [death, *deaths.values()]
     facts = {"reason": reason, "queue": queue_name, "exchange": origin.exchange}
     for name, fact in facts.items():
         headers.setdefault(f"x-first-death-{name}", fact)
         headers[f"x-last-death-{name}"] = fact
 
 
+def known_deaths(said: object) -> dict[tuple[str, str], dict[str, Any]]:
+    """The deaths a message tells of, by queue and reason. A client may have written anything there.
+
+    RabbitMQ: those from before there was a count are counted.
+    """
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for death in said if isinstance(said, list) else []:
+        if is_death(death):
+            found.setdefault((death["queue"], death["reason"]), []).append(death)
+    return {key: {"count": len(same), **same[0]} for key, same in found.items()}
+
+
 def is_death(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in DEATH_TYPES.items())
+    if not isinstance(value, dict) or not all(isinstance(value.get(name), kind) for name, kind in DEATH_TYPES.items()):
+        return False
+    return all(isinstance(value[name], kind) for name, kind in DETAIL_TYPES.items() if name in value)
 
 
 def is_cycle(queue_name: str, headers: Table) -> bool:
