@@ -63,7 +63,8 @@ def test_definitions_are_carried_out_before_the_batch(disk: SimulatedDisk, loop:
     """SPEC §8.1: a queue's row is on disk before any record names its id."""
     definitions = Definitions(disk)
     committer = Committer(definitions, loop.call_soon, sync=True)
-    (batch,) = batches(disk, 1)
+    first, batch = batches(disk, 2)
+    first.write()
     seen: list[int] = []
     batch_write = batch.segment.file.write
 
@@ -112,6 +113,7 @@ def test_failure_is_final(disk: SimulatedDisk, loop: Loop, what: str) -> None:
 def test_file_that_cannot_be_removed_is_a_failure_and_not_the_end_of_the_thread(disk: SimulatedDisk, loop: Loop) -> None:
     """SPEC §8.7: the thread lives on and says what has happened."""
     segment = batches(disk, 1)[0].segment
+    segment.make(disk)  # type: ignore[arg-type]
     committer = Committer(Definitions(disk), loop.call_soon, sync=True)
     fault = OSError(1, "Operation not permitted")
     disk.faults["remove"] = fault

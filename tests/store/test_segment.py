@@ -10,8 +10,8 @@ from leveret.store.segment import (
     HEADER_SIZE,
     Batch,
     Segment,
-    create_segment,
     header,
+    new_segment,
     next_batch_offset,
     open_segment,
     read_batch,
@@ -136,9 +136,11 @@ def test_next_batch_is_found_across_long_garbage() -> None:
 def test_segment_begins_with_its_magic_and_a_salt_of_its_own_under_its_number() -> None:
     """SPEC §8.9: a file says what it is."""
     disk = SimulatedDisk()
-    segments = [create_segment(disk, "journal", number) for number in (12, 13)]  # type: ignore[arg-type]
+    segments = [new_segment("journal", number) for number in (12, 13)]
     for segment, name in zip(segments, ("journal-00000012.log", "journal-00000013.log"), strict=True):
         assert (segment.name, segment.size, segment.written) == (name, HEADER_SIZE, HEADER_SIZE)
+        assert name not in disk.names()
+        segment.make(disk)  # type: ignore[arg-type]
         assert disk.open(name).read(0, 99) == header(segment.salt)
         assert open_segment(disk, name, 1).salt == segment.salt  # type: ignore[arg-type]
     assert segments[0].salt != segments[1].salt

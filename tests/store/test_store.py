@@ -91,8 +91,12 @@ def test_segment_that_cannot_be_made_is_a_failure(rig: Rig) -> None:
     """SPEC §8.7: no room for another file: the batch in hand is not lost behind a later confirm."""
     fault = full()
     rig.publish(letter(bytes(1 << 17)))
+    rig.turn()
+    rig.committer.run()
+    rig.publish(letter(b"in the next"))
     rig.disk.faults["create"] = fault
     rig.turn()
+    rig.committer.run()
     assert rig.failures == [fault]
     rig.disk.faults.clear()
     rig.publish(letter(b"later"))

@@ -18,7 +18,7 @@ from leveret.broker.queue import Queue
 from leveret.store.disk import Disk
 from leveret.store.layout import COMMIT, OFFSET_MASK, PLACE_SIZE, PLACES_AT, PURGE, REQUEUE, SETTLE, SPILL_NUMBER
 from leveret.store.records import Place, copy_message, write_message, write_numbers, write_place
-from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, Segment, create_segment, seal
+from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, Segment, new_segment, seal
 
 SEGMENT_SIZE = 64 << 20
 PREFIX = "journal"
@@ -141,7 +141,7 @@ class Journal:
         self._start_segment(number)
 
     def _start_segment(self, number: int) -> None:
-        self.current = self.segments[number] = create_segment(self._disk, self._prefix, number)
+        self.current = self.segments[number] = new_segment(self._prefix, number)
 
     def position(self) -> int:
         """The batch that must be on disk for everything said so far to be."""
@@ -302,6 +302,8 @@ class Batch:
     def write(self) -> None:
         """Write it; runs in the committer's thread."""
         seal(self.data, self.segment.salt, self.number, self._synced, self.segment.number < SPILL_NUMBER)
+        if self._folder is not None:
+            self.segment.make(self._folder)
         self.segment.file.write(self.data)
 
     def sync(self) -> None:

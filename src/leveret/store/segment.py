@@ -34,7 +34,7 @@ class Segment:
 
     `size` counts what is handed to the committer too, `written` only what is in the file. `origins` are the places that
     were moved here, by offset, and the locations by which their entries know them. A `damaged` file is never removed, but
-    kept `aside`, under another name, and open while something in it is live.
+    kept `aside`, under another name, and open while something in it is live. A new one has no `file` before `make`.
     """
 
     __slots__ = (
@@ -52,10 +52,10 @@ class Segment:
         "written",
     )
 
-    def __init__(self, number: int, name: str, file: File, size: int, salt: int) -> None:
+    def __init__(self, number: int, name: str, file: File | None, size: int, salt: int) -> None:
         self.number = number
         self.name = name
-        self.file = file
+        self.file: File = file  # type: ignore[assignment]
         self.salt = salt
         self.size = size
         self.written = size
@@ -65,6 +65,11 @@ class Segment:
         self.aside = False
         self.origins: dict[int, int] = {}
         self._dead = bytearray()
+
+    def make(self, disk: Disk) -> None:
+        """Make the file; on a busy disk that takes its time."""
+        self.file = disk.create(self.name)
+        self.file.write(header(self.salt))
 
     @property
     def live_size(self) -> int:
@@ -85,13 +90,9 @@ class Segment:
         return at < len(self._dead) and self._dead[at] >> (offset >> GRANULE & 7) & 1 == 1
 
 
-def create_segment(disk: Disk, prefix: str, number: int) -> Segment:
-    """Make a segment; whoever syncs it must sync the folder too."""
-    name = f"{prefix}-{number:08d}.log"
-    salt = int.from_bytes(os.urandom(8), "little")
-    file = disk.create(name)
-    file.write(header(salt))
-    return Segment(number, name, file, HEADER_SIZE, salt)
+def new_segment(prefix: str, number: int) -> Segment:
+    """A segment whose file is made by whoever writes to it first, and then syncs the folder too."""
+    return Segment(number, f"{prefix}-{number:08d}.log", None, HEADER_SIZE, int.from_bytes(os.urandom(8), "little"))
 
 
 def open_segment(disk: Disk, name: str, number: int) -> Segment:

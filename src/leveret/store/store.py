@@ -188,10 +188,10 @@ class Store(Storage):
 
     def _flush_spill(self) -> None:
         # In small pieces: a buffer that grows is memory that nobody has touched, and making that takes its time.
-        if self.spill.position() >= self.spill.batch and (not self._spilling_size or len(self.spill.out) >= SPILL_PIECE):
-            batch = self._take(self.spill)
-            if batch is None or self._spiller is None:
-                return
+        if self._spiller is None or self.spill.position() < self.spill.batch:
+            return
+        if not self._spilling_size or len(self.spill.out) >= SPILL_PIECE:
+            batch = self.spill.take()
             self._spilling_size += len(batch.data)
             self._spiller.put(Work(batch, [], lambda error: self._spilt(batch, error), sync=False))
 
@@ -209,21 +209,11 @@ class Store(Storage):
     def _flush_journal(self) -> None:
         if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
             return
-        batch = self._take(self.journal)
-        if batch is None:
-            return
+        batch = self.journal.take()
         changes, self._changes = self._changes, []
         self._writing = True
         self._writing_size = len(batch.data)
         self._committer.put(Work(batch, changes, lambda error: self._written(batch, error)))
-
-    def _take(self, log: Journal) -> Batch | None:
-        try:
-            return log.take()
-        except OSError as error:
-            # No room for another segment, or not allowed to make one.
-            self._fail(error)
-            return None
 
     def finish(self, definitions: DefinitionsFile) -> None:
         """Write and sync what is left, at the end and without the committer."""
