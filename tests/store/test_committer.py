@@ -113,7 +113,6 @@ def test_failure_is_final(disk: SimulatedDisk, loop: Loop, what: str) -> None:
 def test_file_that_cannot_be_removed_is_a_failure_and_not_the_end_of_the_thread(disk: SimulatedDisk, loop: Loop) -> None:
     """SPEC §8.7: the thread lives on and says what has happened."""
     segment = batches(disk, 1)[0].segment
-    segment.make(disk)  # type: ignore[arg-type]
     committer = Committer(Definitions(disk), loop.call_soon, sync=True)
     fault = OSError(1, "Operation not permitted")
     disk.faults["remove"] = fault

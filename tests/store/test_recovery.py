@@ -160,7 +160,7 @@ def test_files_without_batches_do_not_pile_up() -> None:
     rig = rig_with(1)
     for _ in range(5):
         rig = rig.again()
-    assert len([name for name in rig.disk.files if name.startswith("journal")]) == 1
+    assert len([name for name in rig.disk.files if name.startswith("journal")]) == 2
     assert rig.bodies("q") == [b"0.0"]
 
 

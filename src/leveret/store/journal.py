@@ -138,10 +138,12 @@ class Journal:
         """Start a new segment, after recovery has read the others."""
         self.batch = batch
         self.synced = batch - 1
-        self._start_segment(number)
+        # A folder that cannot be written is found out now.
+        self._start_segment(number).make(self._disk)
 
-    def _start_segment(self, number: int) -> None:
+    def _start_segment(self, number: int) -> Segment:
         self.current = self.segments[number] = new_segment(self._prefix, number)
+        return self.current
 
     def position(self) -> int:
         """The batch that must be on disk for everything said so far to be."""
@@ -302,7 +304,7 @@ class Batch:
     def write(self) -> None:
         """Write it; runs in the committer's thread."""
         seal(self.data, self.segment.salt, self.number, self._synced, self.segment.number < SPILL_NUMBER)
-        if self._folder is not None:
+        if self._folder is not None and not self.segment.made:
             self.segment.make(self._folder)
         self.segment.file.write(self.data)
 

@@ -8,6 +8,7 @@ cdef class Segment:
     cdef public bint damaged
     cdef public object file
     cdef public Py_ssize_t live_count
+    cdef public bint made
     cdef public str name
     cdef public long long number
     cdef public dict origins

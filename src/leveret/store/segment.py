@@ -43,6 +43,7 @@ class Segment:
         "damaged",
         "file",
         "live_count",
+        "made",
         "name",
         "number",
         "origins",
@@ -56,6 +57,7 @@ class Segment:
         self.number = number
         self.name = name
         self.file: File = file  # type: ignore[assignment]
+        self.made = file is not None
         self.salt = salt
         self.size = size
         self.written = size
@@ -70,6 +72,7 @@ class Segment:
         """Make the file; on a busy disk that takes its time."""
         self.file = disk.create(self.name)
         self.file.write(header(self.salt))
+        self.made = True
 
     @property
     def live_size(self) -> int:
