@@ -42,10 +42,11 @@ log = logging.getLogger("leveret.http")
 
 
 class Management:
-    """The HTTP listener of one node."""
+    """The HTTP listener of one node. When it stops, requests have some seconds to end."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: "Node", patience_s: float = STOP_S) -> None:
         self._node = node
+        self._patience_s = patience_s
         self._statistics = Statistics(node)
         self._runners: list[web.AppRunner] = []
         self._streams: set[asyncio.Task[object] | None] = set()
@@ -93,7 +94,7 @@ class Management:
                 if route.method == "GET":
                     app.router.add_route("HEAD", path, self._handler(route, local))
         app.middlewares.append(self._faults)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._patience_s, handle_signals=False)
         await runner.setup()
         self._runners.append(runner)
         return runner

@@ -32,10 +32,11 @@ log = logging.getLogger("leveret.server")
 
 
 class Node:
-    """One broker on one event loop."""
+    """One broker on one event loop. As a `guest` in somebody's process it leaves the collector and the heap as they are."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, guest: bool = False) -> None:
         self._config = config
+        self._guest = guest
         self.started_at = now_ms()
         self._opened = None if config.storage == "memory" else open_store(config)
         try:
@@ -59,10 +60,11 @@ class Node:
 
     async def start(self) -> None:
         """Listen; OSError if that cannot be."""
-        calm_garbage_collector()
+        if not self._guest:
+            calm_garbage_collector()
         loop = asyncio.get_running_loop()
         inbox = Inbox(self._config.frame_max)
-        self._heap = Heap(loop)
+        self._heap = Heap(loop, tuned=not self._guest)
         alarms = self._alarms = alarms_of(self._config, loop, self.broker, self._heap)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap, alarms)
 
@@ -144,15 +146,15 @@ class Node:
         if self.on_failed is not None:
             self.on_failed()
 
-    async def stop(self) -> None:
-        """Close every connection with 320 and end when they are gone, or after a few seconds."""
+    async def stop(self, patience_s: float | None = None) -> None:
+        """Close every connection with 320 and end when they are gone, or after some time: without one, a few seconds."""
         for server in self._servers:
             server.close()
         if self.shovels is not None:
             await self.shovels.stop()
         for transport in list(self.transports):
             transport.shut(STOP_REASON)
-        deadline = asyncio.get_running_loop().time() + STOP_S
+        deadline = asyncio.get_running_loop().time() + (STOP_S if patience_s is None else patience_s)
         while self.transports and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)
         for transport in list(self.transports):
