@@ -35,6 +35,7 @@ ALLOWED = {
     "server": {"errors", "terms", "uri", "wire", "broker", "protocol", "store", "client", "shovel"},
     "management": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "shovel", "store"},
     "cli": {"errors", "terms", "wire", "broker", "protocol", "server", "store", "management"},
+    "testing": {"server", "management"},
 }
 NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "protocol"}
 IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}

@@ -3,7 +3,9 @@
 (1) `ready` is told when it listens, or has failed; `ended` when the loop is closed. Neither ever has an exception:
     `failure` says what went wrong.
 (2) Nothing of the process is changed: no signals, no logging, no event loop policy, no settings of the garbage collector.
-(3) The thread is a daemon, and what is forgotten is stopped when the interpreter exits.
+(3) The loop is asyncio's own, also where uvloop is installed: libuv has a pipe for as long as the process lives, and a
+    process that was forked off would crash.
+(4) The thread is a daemon, and what is forgotten is stopped when the interpreter exits.
 """
 
 import asyncio
@@ -91,7 +93,7 @@ class NodeThread:
 
     def _main(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
                 runner.run(self._serve())
         except BaseException as error:  # whoever waits has to hear it, whatever it is
             self.failure = error
@@ -135,12 +137,3 @@ async def told(what: "Future[None]") -> None:
 
     what.add_done_callback(tell)
     await event.wait()
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed, as `leveret` has it, else asyncio's."""
-    try:
-        import uvloop  # noqa: PLC0415
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
