@@ -383,9 +383,8 @@ def test_process_stays_as_it_was() -> None:
     def state() -> object:
         names = ("", "leveret", "asyncio", "aiohttp.server")
         loggers = [(logging.getLogger(name).level, list(logging.getLogger(name).handlers)) for name in names]
-        policy = type(asyncio.get_event_loop_policy())
         handlers = [signal.getsignal(number) for number in signal.valid_signals()]
-        return gc.get_threshold(), gc.get_freeze_count(), handlers, signal.set_wakeup_fd(-1), loggers, policy
+        return gc.get_threshold(), gc.get_freeze_count(), handlers, signal.set_wakeup_fd(-1), loggers
 
     before = state()
     with Broker(management=True) as broker:
