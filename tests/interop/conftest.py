@@ -1,8 +1,9 @@
 r"""The broker under test, the names of a test's objects, and a raw client for what no library will send.
 
-`pytest tests/interop` starts Leveret; `pytest tests/interop --broker amqp://guest:guest@127.0.0.1:5672/%2F` uses a
-broker that already runs. On a RabbitMQ the tests in `DIFFERS_3_10` are expected to differ, and on 3.10 they must; on
-Leveret none is. RabbitMQ needs its own plugins for three exchange types; this starts one so, on a free port:
+`pytest tests/interop` has Leveret in this process, by the fixture that everybody has of it (`amqp_broker`);
+`pytest tests/interop --broker amqp://guest:guest@127.0.0.1:5672/%2F` uses a broker that already runs. On a RabbitMQ the
+tests in `DIFFERS_3_10` are expected to differ, and on 3.10 they must; on Leveret none is. RabbitMQ needs its own plugins for
+three exchange types; this starts one so, on a free port:
 
   tests/bench/brokers.py rabbitmq --plugins rabbitmq_consistent_hash_exchange rabbitmq_random_exchange \
     rabbitmq_recent_history_exchange
@@ -12,6 +13,7 @@ Tests run with `--import-mode=importlib`, so nothing here can be imported at run
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
@@ -33,6 +35,8 @@ from pika import frame, spec
 
 PATIENCE = 10.0
 """Seconds within which everything must have happened; nothing that works takes as long."""
+
+FAULTS_OF = ("leveret", "asyncio")
 
 PREFETCH_SIZE = "RabbitMQ closes the connection with 540 NOT_IMPLEMENTED - prefetch_size!=0 (10); Leveret honours it"
 NOT_RABBITMQ = "{} is a plugin that is not part of RabbitMQ, or Leveret's own: an unknown argument or type there"
@@ -282,14 +286,31 @@ def wait_until(check: Callable[[], object]) -> None:
 
 
 @pytest.fixture(scope="session")
-def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The broker under test; Leveret must end with status 0 when told to."""
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """The broker under test: one that runs, or the one that our own plugin gives everybody; that must have no faults."""
     url = given_url(request.config)
     if url:
         yield Broker.at(url)
         return
-    with running(tmp_path_factory.mktemp("leveret"), {}) as (own, _):
-        yield own
+    faults = Faults()
+    for name in FAULTS_OF:
+        logging.getLogger(name).addHandler(faults)
+    yield Broker.at(request.getfixturevalue("amqp_broker").url)
+    for name in FAULTS_OF:
+        logging.getLogger(name).removeHandler(faults)
+    assert faults.told == []
+
+
+class Faults(logging.Handler):
+    """Keeps what the broker's thread logs with a traceback: an exception that reached the transport or the event loop."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.told: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.threadName == "leveret":
+            self.told.append(self.format(record))
 
 
 @contextmanager

@@ -37,6 +37,7 @@ ALLOWED = {
     # A user of any broker, too.
     "work": {"errors", "uri", "wire", "client"},
     "cli": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "store", "management", "work"},
+    "testing": {"server", "management", "work"},
 }
 NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "protocol"}
 IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}

@@ -22,6 +22,7 @@ from leveret.management.asking import Ask
 from leveret.management.login import REALM, LocalUser, check_level, login
 from leveret.management.routes import NOBODY_ASKED, Route
 from leveret.management.statistics import Statistics
+from leveret.server.listeners import close_listeners
 
 if TYPE_CHECKING:
     from leveret.server.node import Node
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 BODY_MAX = 20 << 20
 STOP_S = 1.0
 STREAMS_MAX = 100
+BACKLOG = 128
 
 CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
 HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin", "X-Content-Type-Options": "nosniff"}
@@ -43,12 +45,14 @@ log = logging.getLogger("leveret.http")
 
 
 class Management:
-    """The HTTP listener of one node."""
+    """The HTTP listener of one node. When it stops, requests have some seconds to end."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: "Node", patience_s: float = STOP_S) -> None:
         self._node = node
+        self._patience_s = patience_s
         self._statistics = Statistics(node)
         self._runners: list[web.AppRunner] = []
+        self._servers: list[asyncio.Server] = []
         self._streams: set[asyncio.Task[object] | None] = set()
         self._socket: Path | None = None
 
@@ -63,13 +67,16 @@ class Management:
 
     async def _listen(self, host: str, port: int, routes: list[Route]) -> tuple[str, int]:
         runner = await self._runner(routes, None)
-        site = web.TCPSite(runner, host, port, reuse_address=True)
+        assert runner.server is not None
+        loop = asyncio.get_running_loop()
         try:
-            await site.start()
+            # Not aiohttp's TCPSite: that would not say what is to be closed.
+            server = await loop.create_server(runner.server, host, port, backlog=BACKLOG, reuse_address=True)
         except BaseException:
             await self.stop()
             raise
-        found_host, found_port = runner.addresses[0][:2]
+        self._servers.append(server)
+        found_host, found_port = server.sockets[0].getsockname()[:2]
         return found_host, found_port
 
     async def open_socket(self, path: Path) -> None:
@@ -94,13 +101,14 @@ class Management:
                 if route.method == "GET":
                     app.router.add_route("HEAD", path, self._handler(route, local))
         app.middlewares.append(self._faults)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, handle_signals=False)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._patience_s, handle_signals=False)
         await runner.setup()
         self._runners.append(runner)
         return runner
 
     async def stop(self) -> None:
         self._statistics.close()
+        await close_listeners(self._servers)
         for task in self._streams:
             if task is not None:
                 task.cancel()

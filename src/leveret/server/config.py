@@ -79,6 +79,13 @@ def load(file: str | None, flags: dict[str, Any], environment: dict[str, str] | 
     return msgspec.convert(values, Config, strict=False)
 
 
+def from_values(values: dict[str, Any], source: str) -> Config:
+    """Settings that a program has, and nothing else; or BadSetting, which says where they came from."""
+    for name, value in values.items():
+        _check(source, name, value)
+    return msgspec.convert(values, Config, strict=False)
+
+
 def file_of(flag: str | None, environment: Mapping[str, str]) -> str | None:
     """The file that is read: the one that the flag names, or else the variable."""
     return flag or environment.get(PREFIX + "CONFIG")

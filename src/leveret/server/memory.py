@@ -25,15 +25,15 @@ M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
 
 
 class Heap:
-    """glibc's allocator, where there is one; elsewhere nothing happens."""
+    """glibc's allocator, where there is one; elsewhere, and where it is not ours to be `tuned`, nothing happens."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, tuned: bool = True) -> None:
         self._loop = loop
         self._used = False
         self._trim_at = 0
-        self._trim = _function("malloc_trim")
+        self._trim = _function("malloc_trim") if tuned else None
         self._timer: asyncio.TimerHandle | None = None
-        mallopt = _function("mallopt")
+        mallopt = _function("mallopt") if tuned else None
         if mallopt is not None:
             mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
             mallopt(M_TOP_PAD, GROWTH_BYTES)

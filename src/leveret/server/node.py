@@ -5,7 +5,7 @@ import gc
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from leveret.broker.broker import Broker, add_guest
 from leveret.server.alarms import Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
@@ -15,12 +15,15 @@ from leveret.server.definitions import apply
 from leveret.server.definitions_file import BadFile, import_definitions, read_file
 from leveret.server.inbox import Inbox
 from leveret.server.links import Links
+from leveret.server.listeners import close_listeners
 from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
 from leveret.server.transport import Link, Transport
 from leveret.shovel.shovel import World
 from leveret.shovel.shovels import Shovels
-from leveret.store.opening import Opened, open_folder
+
+if TYPE_CHECKING:
+    from leveret.store.opening import Opened
 
 T = TypeVar("T")
 
@@ -32,10 +35,11 @@ log = logging.getLogger("leveret.server")
 
 
 class Node:
-    """One broker on one event loop."""
+    """One broker on one event loop. As a `guest` in somebody's process it leaves the collector and the heap as they are."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, guest: bool = False) -> None:
         self._config = config
+        self._guest = guest
         self.started_at = now_ms()
         self._opened = None if config.storage == "memory" else open_store(config)
         try:
@@ -61,10 +65,11 @@ class Node:
 
     async def start(self) -> None:
         """Listen; OSError if that cannot be."""
-        calm_garbage_collector()
+        if not self._guest:
+            calm_garbage_collector()
         loop = asyncio.get_running_loop()
         inbox = Inbox(self._config.frame_max)
-        self._heap = Heap(loop)
+        self._heap = Heap(loop, tuned=not self._guest)
         alarms = self._alarms = alarms_of(self._config, loop, self.broker, self._heap)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap, alarms)
 
@@ -146,15 +151,14 @@ class Node:
         if self.on_failed is not None:
             self.on_failed()
 
-    async def stop(self) -> None:
-        """Close every connection with 320 and end when they are gone, or after a few seconds."""
-        for server in self._servers:
-            server.close()
+    async def stop(self, patience_s: float | None = None) -> None:
+        """Close every connection with 320 and end when they are gone, or after some time: without one, a few seconds."""
+        await close_listeners(self._servers)
         if self.shovels is not None:
             await self.shovels.stop()
         for transport in list(self.transports):
             transport.shut(STOP_REASON)
-        deadline = asyncio.get_running_loop().time() + STOP_S
+        deadline = asyncio.get_running_loop().time() + (STOP_S if patience_s is None else patience_s)
         while self.transports and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)
         for transport in list(self.transports):
@@ -175,7 +179,9 @@ class Node:
         log.info("stopped")
 
 
-def open_store(config: Config) -> Opened:
+def open_store(config: Config) -> "Opened":
+    from leveret.store.opening import open_folder  # noqa: PLC0415 - in memory there is no need of SQLite and all that
+
     return open_folder(Path(config.data_dir), config.settings(), now_ms(), config.segment_size)
 
 
@@ -188,7 +194,7 @@ def alarms_of(config: Config, loop: asyncio.AbstractEventLoop, broker: Broker, h
     return Alarms(loop, broker, [memory, disk], behind_bytes(memory.limit, config.segment_size))
 
 
-def configured_broker(config: Config, opened: Opened | None = None) -> Broker:
+def configured_broker(config: Config, opened: "Opened | None" = None) -> Broker:
     """A broker with what was stored, and what the settings and the file they name define.
 
     Guest is made on first start if they have no users.

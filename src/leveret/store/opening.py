@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from leveret.broker.broker import Broker
@@ -76,8 +77,7 @@ class Opened:
     def leave(self) -> None:
         """Let the folder go as it was: the broker does not start."""
         self._definitions.change([set_fact("clean", "yes" if self._was_clean else "no")])
-        self._definitions.close()
-        self._disk.unlock()
+        self._let_go()
 
     def close(self) -> None:
         """Write and sync all there is, and let the folder go; the loop has ended its part."""
@@ -91,6 +91,15 @@ class Opened:
                 self._definitions.change([set_fact("clean", "yes")])
             except (OSError, sqlite3.Error) as error:
                 store.failed = error
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for journal in (self.store.journal, self.store.spill):
+            for segment in journal.segments.values():
+                # All of it is synced, or has failed before.
+                with suppress(OSError):
+                    if segment.made:
+                        segment.file.close()
         self._definitions.close()
         self._disk.unlock()
 
