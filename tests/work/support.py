@@ -241,6 +241,10 @@ class Door:
 
     def shut(self) -> None:
         self._open = False
+        self.cut()
+
+    def cut(self) -> None:
+        """Cut what goes through it now; others may come in."""
         pairs, self._pairs = self._pairs, []
         for pair in pairs:
             for one in pair:

@@ -58,8 +58,7 @@ def spaced(delays: list[float], workers: int) -> list[int]:
 def cut_and_back(door: Door, working: Working) -> None:
     """Cut what goes through the door, and wait until they listen again."""
     before = door.count
-    door.shut()
-    door.open()
+    door.cut()
     eventually(lambda: door.count > before and working.runtime.listening == len(working.runtime.workers))
 
 
@@ -136,6 +135,7 @@ def test_longer_listening_is_no_failure(place: Place) -> None:
     delays = Delays()
     with Door(place.port) as door, Working(f"amqp://127.0.0.1:{door.port}", exchange, attempts=1, wait=delays) as working:
         for _ in range(7):
+            time.sleep(0.01)
             cut_and_back(door, working)
         place.publish(exchange.name, "k", b"")
         calls.wait(1)
@@ -477,9 +477,10 @@ def test_no_prefetch_reads_a_thousand_ahead(place: Place) -> None:
             channel.basic_publish(exchange.name, "k", b"")
     with Working(place.url, exchange) as working:
         hands: Any = working.runtime.workers[0]._hands
-        eventually(lambda: hands._waiting.qsize() == AHEAD_MAX)
+        # One of them may be in the handler's hands by the time when the thousandth comes.
+        eventually(lambda: hands._waiting.qsize() >= AHEAD_MAX - 1)
         time.sleep(0.2)
-        assert hands._waiting.qsize() == AHEAD_MAX
+        assert hands._waiting.qsize() <= AHEAD_MAX
         free.set()
         eventually(lambda: working.runtime.counters.handled == 20_000, 30)
     assert place.ready(queue) == 0
