@@ -25,9 +25,10 @@ check: $(VENV)/.tools
 	$(BIN)/mypy
 	$(BIN)/python tools/generate_spec.py --check
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed $(VENV)/.tools
 	$(BIN)/python tests/bench/compare.py --plain $(BENCH)
 	$(BIN)/python tests/bench/depth.py
+	$(BIN)/python tests/bench/work.py
 
 fuzz: $(VENV)/.installed $(VENV)/.tools
 	FUZZ_FRAMES=5000000 $(BIN)/python -m pytest -q tests/properties/test_fuzz.py

@@ -22,6 +22,8 @@ from tests.bench.routing import (
     is_wildcard,
     routing_ratio,
 )
+from tests.bench.work import DEMANDED as DEMANDED_OF_WORK
+from tests.bench.work import measure as measure_work
 
 COUNT = 2000
 PLAIN = os.environ.get("LEVERET_PURE") == "1"
@@ -95,3 +97,9 @@ def test_nobody_waits_over_50_ms_while_a_burst_fans_out(fresh_broker: Broker) ->
 
 def test_many_bindings_keep_a_quarter_of_the_rate(fresh_broker: Broker) -> None:
     assert routing_ratio(fresh_broker.port) >= DEMANDED
+
+
+def test_handlers_get_messages_nearly_as_fast_as_a_plain_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    """Issue 6, 5; here with fewer messages than in `make bench`."""
+    assert measure_work(10_000, rounds=3, prefetch=100) >= DEMANDED_OF_WORK
+    assert "reached" in capsys.readouterr().out

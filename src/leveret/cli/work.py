@@ -5,9 +5,10 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from leveret.work.runtime import GRACE_S, URL, Runtime
 from leveret.work.schema import schema
 
 BAD, NONE_LEFT = 2, 1
-LOOK_S = 1.0
+SIGNALLED, CHANGED = "signalled", "changed"
+SHOW_S = 1.0
+WATCH_S = 0.5
 LEVELS = ("debug", "info", "warning", "error")
 
 log = logging.getLogger("leveret.work")
@@ -89,20 +92,38 @@ def run_all(
         runtime = Runtime(url, exchanges, attempts=retries, grace_s=grace, strict=strict)
     except BadUri as error:
         raise click.BadParameter(str(error), param_hint="--url") from None
-    watched = Watch(paths, strict) if reload else None
+    watched = Watch(paths) if reload else None
     with ExitStack() as stack:
         if metrics_port is not None:
-            health = Health(runtime, metrics_port)
+            health = listener(runtime, metrics_port)
             stack.callback(health.close)
             log.info("metrics and health on http://127.0.0.1:%d", health.port)
         told = asyncio.run(run(runtime, watched))
-    if watched is not None and watched.changed:
+    if told == CHANGED:
         log.info("files have changed: beginning anew")
         # So that handlers are imported anew, too.
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        os.execv(sys.executable, again())
     if not told:
         click.echo("leveret: no worker is left", err=True)
+    if not runtime.finished:
+        # A thread of a handler's own would be waited for, however long it takes.
+        logging.shutdown()
+        sys.stderr.flush()
+        os._exit(0 if told else NONE_LEFT)
+    if not told:
         sys.exit(NONE_LEFT)
+
+
+def listener(runtime: Runtime, port: int) -> Health:
+    try:
+        return Health(runtime, port)
+    except OSError as error:
+        raise click.BadParameter(f"cannot listen on {port}: {error.strerror}", param_hint="--metrics-port") from None
+
+
+def again(*more: str) -> list[str]:
+    """The command that this process was started with."""
+    return [sys.executable, *sys.orig_argv[1:], *more]
 
 
 def read_or_exit(paths: tuple[Path, ...], strict: bool) -> list[Exchange]:
@@ -127,16 +148,24 @@ def listed(exchanges: list[Exchange]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-async def run(runtime: Runtime, watched: "Watch | None") -> bool:
-    """Work until a signal; whether one came. On a terminal with a line that shows how it goes."""
+async def run(runtime: Runtime, watched: "Watch | None") -> str:
+    """Work until something says to stop; what that was, "" for nothing. On a terminal with a line that shows how it goes."""
     loop = asyncio.get_running_loop()
+    told: list[str] = []
+
+    def stop(why: str) -> None:
+        told.append(why)
+        runtime.stop()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, runtime.stop)
+        loop.add_signal_handler(number, stop, SIGNALLED)
     beside = [loop.create_task(show(runtime))] if sys.stderr.isatty() else []
     if watched is not None:
-        beside.append(loop.create_task(watched.until_changed(runtime.stop)))
+        beside.append(loop.create_task(watched.until_changed(lambda: stop(CHANGED))))
     try:
-        return await runtime.run()
+        await runtime.run()
+        # Who is told to end while it begins anew ends.
+        return SIGNALLED if SIGNALLED in told else "".join(told)
     finally:
         for task in beside:
             task.cancel()
@@ -148,47 +177,53 @@ async def show(runtime: Runtime) -> None:
     before = 0
     while True:
         counters = runtime.counters
-        rate, before = (counters.handled + counters.failed - before) / LOOK_S, counters.handled + counters.failed
+        rate, before = (counters.handled + counters.failed - before) / SHOW_S, counters.handled + counters.failed
         workers = f"{runtime.listening} of {len(runtime.workers)} workers listening"
         failed = f", {counters.failed:,} failed" if counters.failed else ""
         click.echo(f"\r\x1b[K{workers}, {counters.handled:,} handled{failed}, {rate:,.0f}/s", nl=False, err=True)
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(SHOW_S)
 
 
 class Watch:
     """Looks whether files change: those of subscriptions, and the modules that were imported from here."""
 
-    def __init__(self, paths: tuple[Path, ...], strict: bool) -> None:
+    def __init__(self, paths: tuple[Path, ...]) -> None:
         self._paths = paths
-        self._strict = strict
         self._seen = self._stamps()
-        self.changed = False
 
     async def until_changed(self, then: Callable[[], None]) -> None:
         """Call `then` when something has changed and what is there now is right."""
-        while not self.changed:
-            await asyncio.sleep(LOOK_S)
+        while True:
+            await asyncio.sleep(WATCH_S)
             stamps = self._stamps()
             if stamps == self._seen:
                 continue
             self._seen = stamps
-            try:
-                read(self._paths, self._strict)
-            except BadSubscriptions as bad:
-                for problem in bad.problems:
-                    log.error("%s", problem)
-                log.error("going on with what was there before")
-            else:
-                self.changed = True
+            if not await self._is_bad():
                 then()
+                return
+            log.error("going on with what was there before")
 
-    def _stamps(self) -> dict[Path, int]:
-        found: dict[Path, int] = {}
+    async def _is_bad(self) -> bool:
+        """What is there now, and not what was imported before: in a process of its own."""
+        process = await asyncio.create_subprocess_exec(*again("--check"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            _, said = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+        for line in said.decode(errors="replace").splitlines():
+            log.error("%s", line)
+        return process.returncode != 0
+
+    def _stamps(self) -> dict[Path, tuple[int, int]]:
+        found: dict[Path, tuple[int, int]] = {}
         for path in self._files():
             try:
-                found[path] = path.stat().st_mtime_ns
+                facts = path.stat()
+                found[path] = facts.st_mtime_ns, facts.st_size
             except OSError:
-                found[path] = 0
+                found[path] = 0, 0
         return found
 
     def _files(self) -> set[Path]:
@@ -198,6 +233,6 @@ class Watch:
         mine = {path for path in found if path.is_relative_to(here) and "site-packages" not in path.parts}
         for path in self._paths:
             mine.add(path)
-            if path.is_dir():
+            with suppress(OSError):
                 mine.update(file for file in path.iterdir() if file.suffix in SUFFIXES)
         return mine

@@ -104,7 +104,7 @@ class Client(asyncio.Protocol):
         self._beat: asyncio.TimerHandle | None = None
         self._heard = self._sent = False
         self._silences = 0
-        self._socket_full = False
+        self.socket_full = False
         # Why the broker takes no messages now.
         self.blocked: str | None = None
         self.fault: ClientFault | None = None
@@ -194,10 +194,10 @@ class Client(asyncio.Protocol):
     @property
     def full(self) -> bool:
         """Whether whoever publishes should wait until `on_flow`."""
-        return self._socket_full or self.blocked is not None
+        return self.socket_full or self.blocked is not None
 
     def pause(self) -> None:
-        """Read no more for now."""
+        """Read no more for now; what has been read already waits, too."""
         if not self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = True
             self._transport.pause_reading()
@@ -206,6 +206,8 @@ class Client(asyncio.Protocol):
         if self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
+            # Not from here: whoever calls this need not expect a delivery before it returns.
+            self._loop.call_soon(self._read, b"")
 
     # The end
 
@@ -265,9 +267,12 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
         self._reader.feed(data)
         try:
-            while not isinstance(self.fault, Disconnected) and self._reader.next():
+            while not self._paused and not isinstance(self.fault, Disconnected) and self._reader.next():
                 self._on_frame()
         except AMQPError as error:
             self._break(Disconnected(f"the broker sends what is no AMQP: {error}", error.code))
@@ -277,11 +282,11 @@ class Client(asyncio.Protocol):
         self._reader.keep_rest()
 
     def pause_writing(self) -> None:
-        self._socket_full = True
+        self.socket_full = True
         self.on_flow()
 
     def resume_writing(self) -> None:
-        self._socket_full = False
+        self.socket_full = False
         self.on_flow()
 
     def connection_lost(self, exc: Exception | None) -> None:

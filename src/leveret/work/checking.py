@@ -4,6 +4,7 @@ Whoever runs them has them checked before anything connects.
 """
 
 import importlib
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +38,11 @@ WORDS = {
     ("Topic", False): re.compile(r"(([a-zA-Z0-9_-]+|\*|#)(\.([a-zA-Z0-9_-]+|\*|#))*)?"),
     ("Topic", True): re.compile(r"(([a-zA-Z0-9]+|\*|#)(\.([a-zA-Z0-9]+|\*|#))*)?"),
 }
+REJECT_RULE = f"must be one of {', '.join(REJECT_POLICIES)} or a module:function"
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+# Of a field and its value: what is wrong.
+Check = Callable[[str, Any], Iterator[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,9 @@ class Problem:
     rule: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.file, self.subscription, self.field, self.rule) if part)
+        line = ": ".join(part for part in (self.file, self.subscription, self.field, self.rule) if part)
+        # Names, and what a module says when it cannot be imported, may be anything.
+        return "".join(letter if letter.isprintable() else "?" for letter in " ".join(line.split()))
 
 
 class BadSubscriptions(Exception):
@@ -71,14 +78,15 @@ def check(exchanges: Sequence[Exchange], strict: bool = False, files: Sequence[s
 def problems_of(exchanges: Sequence[Exchange], strict: bool = False, files: Sequence[str] = ()) -> list[Problem]:
     """Everything that is wrong, in order."""
     found: list[Problem] = []
+    seen: dict[str, Exchange] = {}
     queues: dict[str, str] = {}
-    for number, exchange in enumerate(exchanges):
-        file = files[number] if files else ""
-        found += [Problem(file, "", name, rule) for name, rule in _exchange_problems(exchange)]
-        if not _is_list(exchange.subscriptions):
-            continue
-        for subscription in exchange.subscriptions:
-            title = f"subscription {subscription.title}"
+    for place, exchange in enumerate(exchanges):
+        file = files[place] if files else ""
+        rows = list(_exchange_problems(exchange)) or list(_differences(exchange, seen))
+        title = f"exchange {exchange.name}" if exchange.name else ""
+        found += [Problem(file, title, name, rule) for name, rule in rows]
+        for number, subscription in enumerate(exchange.subscriptions if _is_list(exchange.subscriptions) else (), 1):
+            title = titled(subscription.title, number)
             rows = list(_subscription_problems(exchange, subscription, strict))
             if not any(name in ("Name", "ConsumerId", "Queue") for name, _ in rows):
                 rows += _duplicates(exchange.queue_of(subscription), f"{file}: {title}" if file else title, queues)
@@ -86,10 +94,22 @@ def problems_of(exchanges: Sequence[Exchange], strict: bool = False, files: Sequ
     return found
 
 
+def titled(title: object, number: int) -> str:
+    """What a problem's line calls a subscription: by its name, or as the how manieth it is."""
+    return f"subscription {title or number}"
+
+
 def _duplicates(queue: str, who: str, queues: dict[str, str]) -> Iterator[tuple[str, str]]:
     if queue in queues:
         yield "Queue", f"{queue} is the queue of another one already ({queues[queue]})"
     queues.setdefault(queue, who)
+
+
+def _differences(exchange: Exchange, seen: dict[str, Exchange]) -> Iterator[tuple[str, str]]:
+    known = seen.setdefault(exchange.name, exchange)
+    for field in ("type", "durable"):
+        if getattr(known, field) != getattr(exchange, field):
+            yield file_name(field), "is another one elsewhere, and there can be only one exchange of a name"
 
 
 def _exchange_problems(exchange: Exchange) -> Iterator[tuple[str, str]]:
@@ -106,8 +126,10 @@ def _exchange_problems(exchange: Exchange) -> Iterator[tuple[str, str]]:
 
 
 def _subscription_problems(exchange: Exchange, one: Subscription, strict: bool) -> Iterator[tuple[str, str]]:
-    for attribute in ("id", "name", "caption", "description", "consumer_id"):
+    for attribute in ("id", "name", "caption", "description"):
         yield from _text(file_name(attribute), getattr(one, attribute))
+    if one.consumer_id is not None:
+        yield from _named("ConsumerId", one.consumer_id)
     if not one.name and not one.consumer_id:
         yield "Name", "is required, or else a ConsumerId"
     yield from _queue_problems(exchange, one)
@@ -138,7 +160,10 @@ def _queue_problems(exchange: Exchange, one: Subscription) -> Iterator[tuple[str
     if queue is not None and not isinstance(queue, str):
         yield "Queue", "must be a name, or an object with Name and Arguments"
     elif queue or one.name or one.consumer_id:
-        yield from _named("Queue", exchange.queue_of(one))
+        name = exchange.queue_of(one)
+        yield from _named("Queue", name)
+        if name.startswith("amq."):
+            yield "Queue", f"must not begin with amq., which brokers keep for themselves: {name}"
 
 
 def _routing_problems(exchange: Exchange, one: Subscription, strict: bool) -> Iterator[tuple[str, str]]:
@@ -152,8 +177,8 @@ def _routing_problems(exchange: Exchange, one: Subscription, strict: bool) -> It
         letters = "[a-zA-Z0-9]" if strict else "[a-zA-Z0-9_-]"
         more = ", * for one word, # for any number" if exchange.type == "Topic" else ""
         yield "RoutingKey", f"must be empty or words of {letters} with dots between them{more}"
-    elif key is not None and len(key.encode(errors="surrogatepass")) > NAME_MAX:
-        yield "RoutingKey", f"must have at most {NAME_MAX} bytes"
+    elif key is not None:
+        yield from _named("RoutingKey", key)
     yield from _headers_problems(exchange, one.routing_headers)
 
 
@@ -190,11 +215,16 @@ def _reject_problems(one: Subscription) -> Iterator[tuple[str, str]]:
             yield "RejectPolicy", "must be an object WhenOverloaded with Load (a part of the cores) or InFlight, above 0"
     elif isinstance(policy, str):
         if policy not in REJECT_POLICIES:
-            yield from _function_problems(
-                "RejectPolicy", policy, f"must be one of {', '.join(REJECT_POLICIES)} or a module:function"
-            )
+            yield from _function_problems("RejectPolicy", policy, REJECT_RULE, _decides)
     elif not callable(policy):
-        yield "RejectPolicy", f"must be one of {', '.join(REJECT_POLICIES)} or a module:function"
+        yield "RejectPolicy", REJECT_RULE
+    else:
+        yield from _decides("RejectPolicy", policy)
+
+
+def _decides(field: str, function: Any) -> Iterator[tuple[str, str]]:
+    if inspect.iscoroutinefunction(function) or _generates(function):
+        yield field, "must be a plain function, which says yes or no at once"
 
 
 def _is_bound(bound: Any) -> bool:
@@ -213,7 +243,7 @@ def _handler_problems(handler: Any) -> Iterator[tuple[str, str]]:
             if not _is_url(handler):
                 yield "Handler", rule
         else:
-            yield from _function_problems("Handler", handler, rule)
+            yield from _function_problems("Handler", handler, rule, _handles)
     elif isinstance(handler, Sequence):
         if not handler or not all(isinstance(word, str) and "\0" not in word for word in handler) or not handler[0]:
             yield "Handler", rule
@@ -221,27 +251,42 @@ def _handler_problems(handler: Any) -> Iterator[tuple[str, str]]:
         yield "Handler", "is required"
     elif not callable(handler):
         yield "Handler", rule
+    else:
+        yield from _handles("Handler", handler)
+
+
+def _handles(field: str, function: Any) -> Iterator[tuple[str, str]]:
+    if _generates(function):
+        yield field, "is a generator, of which a call does nothing"
+
+
+def _generates(function: Any) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        # urlsplit lets pass what no request could have in its first line.
+        plain = text.isascii() and text.isprintable() and " " not in text
+        return plain and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
 
 
-def _function_problems(field: str, text: str, rule: str) -> Iterator[tuple[str, str]]:
+def _function_problems(field: str, text: str, rule: str, more: Check) -> Iterator[tuple[str, str]]:
     if not FUNCTION.fullmatch(text):
         yield field, rule
         return
     try:
         found: Any = function_named(text)
-    except Exception as error:  # importing runs whatever the module does
+    except (Exception, SystemExit) as error:  # importing runs whatever the module does
         yield field, f"{text} cannot be imported: {type(error).__name__}: {error}"
     else:
         if not callable(found):
             yield field, f"{text} is no function"
+        else:
+            yield from more(field, found)
 
 
 def function_named(text: str) -> Callable[..., Any]:
@@ -256,21 +301,28 @@ def function_named(text: str) -> Callable[..., Any]:
 def _named(field: str, name: Any, required: bool = False) -> Iterator[tuple[str, str]]:
     if not isinstance(name, str) or (required and not name):
         yield field, "is required" if name is None or name == "" else "must be text"
-    elif len(name.encode(errors="surrogatepass")) > NAME_MAX:
+    elif not _is_unicode(name):
+        yield field, "must be text"
+    elif len(name.encode()) > NAME_MAX:
         yield field, f"must have at most {NAME_MAX} bytes"
 
 
 def _text(field: str, value: Any) -> Iterator[tuple[str, str]]:
-    if value is not None:
-        if not isinstance(value, str):
-            yield field, "must be text"
-        elif field == "ConsumerId" and len(value.encode(errors="surrogatepass")) > NAME_MAX:
-            yield field, f"must have at most {NAME_MAX} bytes"
+    if value is not None and not (isinstance(value, str) and _is_unicode(value)):
+        yield field, "must be text"
 
 
 def _number(field: str, value: Any, least: int, most: int, rule: str = "") -> Iterator[tuple[str, str]]:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         yield field, f"must be {rule}" if rule else f"must be a whole number from {least} to {most}"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which YAML can write
+        return False
+    return True
 
 
 def _is_list(value: Any) -> bool:

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import zlib
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -10,7 +11,11 @@ import msgspec
 # A small body can unpack to one that fills the memory.
 UNPACKED_MAX = 256 << 20
 
+# One is usual.
+CODINGS_MAX = 4
+
 GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+GZIP_MAGIC = b"\x1f\x8b"
 RAW_DEFLATE = -zlib.MAX_WBITS
 
 
@@ -20,8 +25,11 @@ class BadBody(Exception):
 
 def decoded(body: bytes, content_type: str | None, content_encoding: str | None) -> Any:
     """The body as a value; as bytes where the type says nothing we know."""
-    for coding in reversed((content_encoding or "").lower().split(",")):
-        body = _unpacked(body, coding.strip())
+    codings = [coding.strip() for coding in (content_encoding or "").lower().split(",")]
+    if len(codings) > CODINGS_MAX:
+        raise BadBody(f"the body is packed more than {CODINGS_MAX} times")
+    for coding in reversed(codings):
+        body = _unpacked(body, coding)
     kind, _, parameters = (content_type or "").lower().partition(";")
     kind = kind.strip()
     if kind == "application/json" or kind.endswith("+json"):
@@ -29,7 +37,7 @@ def decoded(body: bytes, content_type: str | None, content_encoding: str | None)
     if kind in ("application/msgpack", "application/x-msgpack", "application/vnd.msgpack"):
         return _msgpack(body)
     if kind.startswith("text/"):
-        return _text(body, _charset(parameters))
+        return _text(body, _charset(parameters) or _charset_among(codings))
     return body
 
 
@@ -47,18 +55,23 @@ def _unpacked(body: bytes, coding: str) -> bytes:
             return base64.b64decode(body, validate=True)
     except (zlib.error, binascii.Error) as error:
         raise BadBody(f"the body is no {coding}: {error}") from None
-    # Celery and others name the character set here.
+    # Celery and others name the character set here; see _charset_among.
     return body
 
 
 def _inflated(body: bytes, form: int) -> bytes:
-    unpacker = zlib.decompressobj(form)
-    found = unpacker.decompress(body, UNPACKED_MAX)
-    if unpacker.unconsumed_tail:
-        raise BadBody(f"the body unpacks to more than {UNPACKED_MAX} bytes")
-    if not unpacker.eof:
-        raise BadBody("the body is packed and not whole")
-    return found
+    found = b""
+    while True:
+        unpacker = zlib.decompressobj(form)
+        found += unpacker.decompress(body, UNPACKED_MAX + 1 - len(found))
+        if len(found) > UNPACKED_MAX:
+            raise BadBody(f"the body unpacks to more than {UNPACKED_MAX} bytes")
+        if not unpacker.eof:
+            raise BadBody("the body is packed and not whole")
+        body = unpacker.unused_data
+        # Several packed files one behind the other are one packed file, for gzip.
+        if not body.startswith(GZIP_MAGIC):
+            return found
 
 
 def _json(body: bytes) -> Any:
@@ -78,13 +91,21 @@ def _msgpack(body: bytes) -> Any:
 def _text(body: bytes, charset: str) -> str:
     try:
         return body.decode(charset)
-    except (LookupError, UnicodeDecodeError) as error:
+    except (LookupError, ValueError) as error:
         raise BadBody(f"the body is no text: {error}") from None
 
 
-def _charset(parameters: str) -> str:
+def _charset(parameters: str) -> str | None:
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
         if name.strip() == "charset":
             return value.strip().strip('"')
+    return None
+
+
+def _charset_among(codings: list[str]) -> str:
+    for coding in codings:
+        with suppress(LookupError, ValueError):
+            "x".encode(coding)
+            return coding
     return "utf-8"

@@ -1,5 +1,6 @@
 """Files of subscriptions: JSON or YAML, an exchange with its `Subscriptions`, or a list of such."""
 
+import codecs
 import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from leveret.work.checking import BadSubscriptions, Problem, problems_of
+from leveret.work.checking import BadSubscriptions, Problem, problems_of, titled
 from leveret.work.metadata import EXCHANGE_FIELDS, SUBSCRIPTION_FIELDS, Exchange, Subscription
 
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -46,8 +47,8 @@ def files_in(paths: Iterable[Path], problems: list[Problem]) -> Iterator[Path]:
 def _exchanges(path: Path, problems: list[Problem]) -> Iterator[Exchange]:
     try:
         documents = _documents(path)
-    except (OSError, ValueError) as error:
-        problems.append(Problem(str(path), "", "", f"cannot be read: {' '.join(str(error).split())}"))
+    except (OSError, ValueError, RecursionError) as error:
+        problems.append(Problem(str(path), "", "", f"cannot be read: {error}"))
         return
     for document in documents:
         if isinstance(document, dict):
@@ -61,7 +62,7 @@ def _documents(path: Path) -> list[Any]:
         raise ValueError(f"it has more than {FILE_MAX} bytes")
     octets = path.read_bytes()
     if path.suffix == ".json":
-        found = [msgspec.json.decode(octets)]
+        found = [msgspec.json.decode(octets.removeprefix(codecs.BOM_UTF8))]
     else:
         import yaml  # noqa: PLC0415  (only for those who use it)
 
@@ -77,21 +78,19 @@ def _exchange(path: Path, document: dict[str, Any], problems: list[Problem]) -> 
     values.setdefault("name", None)
     subscriptions = values.get("subscriptions", [])
     if isinstance(subscriptions, list):
+        if not all(isinstance(one, dict) for one in subscriptions):
+            problems.append(Problem(str(path), "", "Subscriptions", "must be a list of objects"))
         values["subscriptions"] = [
-            _subscription(path, one, problems) if isinstance(one, dict) else _no_subscription(path, problems)
-            for one in subscriptions
+            _subscription(path, number, one, problems)
+            for number, one in enumerate(subscriptions, 1)
+            if isinstance(one, dict)
         ]
     return Exchange(**values)
 
 
-def _no_subscription(path: Path, problems: list[Problem]) -> Subscription:
-    problems.append(Problem(str(path), "", "Subscriptions", "must be a list of objects"))
-    return Subscription(handler=["none"], name="none", routing_key="", routing_headers={})
-
-
-def _subscription(path: Path, document: dict[str, Any], problems: list[Problem]) -> Subscription:
-    title = str(document.get("Name") or document.get("ConsumerId") or document.get("Id") or "without a name")
-    values = _values(document, SUBSCRIPTION_FIELDS, str(path), f"subscription {title}", problems)
+def _subscription(path: Path, number: int, document: dict[str, Any], problems: list[Problem]) -> Subscription:
+    title = document.get("Name") or document.get("ConsumerId") or document.get("Id")
+    values = _values(document, SUBSCRIPTION_FIELDS, str(path), titled(title, number), problems)
     values.setdefault("handler", None)
     return Subscription(**values)
 

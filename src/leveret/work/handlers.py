@@ -2,19 +2,14 @@
 
 import http.client
 import inspect
-import os
-import signal
-import ssl
-import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from leveret.work.checking import function_named
 from leveret.work.message import Message
 from leveret.work.metadata import Handler
-
-SAID_MAX = 1000
+from leveret.work.post import Post
+from leveret.work.process import Process
 
 Handle = Callable[[Message], Any]
 
@@ -27,7 +22,7 @@ def handle_of(handler: Handler, time_limit_ms: int) -> Handle:
     """A function of the message that does what `handler` says."""
     if isinstance(handler, str):
         if handler.startswith(("http://", "https://")):
-            return Post(handler, time_limit_ms / 1000)
+            return Url(handler, time_limit_ms / 1000)
         return function_named(handler)
     if isinstance(handler, Sequence):
         return Command(handler, time_limit_ms / 1000)
@@ -44,28 +39,25 @@ class Command:
     def __init__(self, words: Sequence[str], time_limit_s: float) -> None:
         self._words = list(words)
         self._time_limit_s = time_limit_s
+        self._process: Process | None = None
 
     def __call__(self, message: Message) -> None:
-        # In a group of its own, so that what it has started ends with it.
-        process = subprocess.Popen(
-            self._words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **facts(message)},
-            start_new_session=True,
-        )
-        with process:
-            try:
-                _, said = process.communicate(message.body, self._time_limit_s)
-            except subprocess.TimeoutExpired:
-                raise HandlerFailed(f"{self._words[0]} took more than {self._time_limit_s:g} s") from None
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-        if process.returncode:
-            about = said[-SAID_MAX:].decode(errors="replace").strip()
-            raise HandlerFailed(f"{self._words[0]} ended with {process.returncode}" + (f": {about}" if about else ""))
+        self._process = Process(self._words, message.body, facts(message))
+        try:
+            status, said = self._process.run(self._time_limit_s)
+        finally:
+            self._process = None
+        about = f": {said}" if said else ""
+        if status is None:
+            raise HandlerFailed(f"{self._words[0]} took more than {self._time_limit_s:g} s{about}")
+        if status:
+            raise HandlerFailed(f"{self._words[0]} ended with {status}{about}")
+
+    def give_up(self) -> None:
+        """End what is running now; the worker ends."""
+        process = self._process
+        if process is not None:
+            process.kill()
 
 
 def facts(message: Message) -> dict[str, str]:
@@ -85,44 +77,31 @@ def facts(message: Message) -> dict[str, str]:
     return {f"LEVERET_{name}": value for name, value in found.items() if value and "\0" not in value}
 
 
-class Post:
+class Url:
     """POSTs each body to a URL: 2xx is success, a redirection is not followed."""
 
     def __init__(self, url: str, time_limit_s: float) -> None:
-        parts = urlsplit(url)
-        self._url = url
-        self._host = parts.hostname or ""
-        self._port = parts.port
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._post = Post(url)
         self._time_limit_s = time_limit_s
 
     def __call__(self, message: Message) -> None:
-        connection = self._connection()
         try:
-            connection.request("POST", self._target, message.body, self._headers(message))
-            answer = connection.getresponse()
-            said = answer.read(SAID_MAX).decode(errors="replace").strip()
+            status, said = self._post.send(message.body, headers_of(message), self._time_limit_s)
         except TimeoutError:
-            raise HandlerFailed(f"{self._url} took more than {self._time_limit_s:g} s") from None
+            raise HandlerFailed(f"{self._post.shown} took more than {self._time_limit_s:g} s") from None
         except (OSError, http.client.HTTPException) as error:
-            raise HandlerFailed(f"{self._url}: {error}") from None
-        finally:
-            connection.close()
-        if not 200 <= answer.status < 300:
-            raise HandlerFailed(f"{self._url} answered {answer.status}" + (f": {said}" if said else ""))
+            raise HandlerFailed(f"{self._post.shown}: {str(error) or type(error).__name__}") from None
+        if not 200 <= status < 300:
+            raise HandlerFailed(f"{self._post.shown} answered {status}" + (f": {said}" if said else ""))
 
-    def _connection(self) -> http.client.HTTPConnection:
-        if self._tls is not None:
-            return http.client.HTTPSConnection(self._host, self._port, timeout=self._time_limit_s, context=self._tls)
-        return http.client.HTTPConnection(self._host, self._port, timeout=self._time_limit_s)
 
-    def _headers(self, message: Message) -> dict[str, str]:
-        headers = {f"X-{name.replace('_', '-').title()}": quotable(value) for name, value in facts(message).items()}
-        headers["Content-Type"] = quotable(message.properties.content_type or "application/octet-stream")
-        if message.properties.content_encoding:
-            headers["Content-Encoding"] = quotable(message.properties.content_encoding)
-        return headers
+def headers_of(message: Message) -> dict[str, str]:
+    """The facts as HTTP headers."""
+    headers = {f"X-{name.replace('_', '-').title()}": quotable(value) for name, value in facts(message).items()}
+    headers["Content-Type"] = quotable(message.properties.content_type or "application/octet-stream")
+    if message.properties.content_encoding:
+        headers["Content-Encoding"] = quotable(message.properties.content_encoding)
+    return headers
 
 
 def quotable(text: str) -> str:

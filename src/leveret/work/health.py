@@ -10,8 +10,8 @@ HELP = {
     "received": "Messages that came",
     "handled": "Messages that were handled well",
     "failed": "Messages whose handler failed",
-    "refused": "Messages that were given back without being handled",
-    "unacknowledged": "Messages that failed and stay unacknowledged",
+    "refused": "Messages that were refused, by a policy or by the handler itself",
+    "unacknowledged": "Messages that failed and were left unacknowledged",
     "receipts": "Receipts that were sent",
     "disconnects": "Connections that were lost or not made",
 }
@@ -71,6 +71,9 @@ class Asked(BaseHTTPRequestHandler):
 def metrics(runtime: Runtime) -> str:
     """All counters by worker, as Prometheus reads them."""
     lines = [
+        "# HELP leveret_work_in_flight Messages that handlers are at work on",
+        "# TYPE leveret_work_in_flight gauge",
+        f"leveret_work_in_flight {runtime.in_flight}",
         "# HELP leveret_work_listening Whether a worker is connected and waits for messages",
         "# TYPE leveret_work_listening gauge",
     ]

@@ -2,10 +2,11 @@
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
-# Of the cores, over the last minute.
+# For each core, over the last minute.
 LOAD = 1.0
 
 
@@ -16,14 +17,24 @@ class InFlight:
         self._lock = threading.Lock()
         self.count = 0
 
-    def add(self, number: int) -> None:
+    def enter(self, bound: float = inf) -> bool:
+        """One more, unless there are as many as `bound` already."""
         with self._lock:
-            self.count += number
+            if self.count >= bound:
+                return False
+            self.count += 1
+            return True
+
+    def leave(self) -> None:
+        with self._lock:
+            self.count -= 1
 
 
-def overloaded(bound: Mapping[str, Any], in_flight: int) -> bool:
-    """Whether a bound is passed: a load for each core, or messages in hand."""
-    if "InFlight" in bound and in_flight >= bound["InFlight"]:
-        return True
+def load_of_a_core() -> float:
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
+
+
+def overloaded(bound: Mapping[str, Any], load: Callable[[], float] = load_of_a_core) -> bool:
+    """Whether the load that a RejectPolicy allows is passed; without any bound, LOAD is."""
     limit = bound.get("Load", None if "InFlight" in bound else LOAD)
-    return limit is not None and os.getloadavg()[0] / (os.cpu_count() or 1) > limit
+    return limit is not None and load() > limit

@@ -20,7 +20,17 @@ class Line(Protocol):
 
     def reject(self, tag: int, requeue: bool) -> None: ...
 
-    def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> None: ...
+    def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool: ...
+
+    def sent(self) -> bool: ...
+
+    def leave(self, size: int) -> None: ...
+
+    @property
+    def left_count(self) -> int: ...
+
+    @property
+    def left_bytes(self) -> int: ...
 
 
 class Message:
@@ -94,29 +104,35 @@ class Message:
             self.settled = "requeued" if requeue else "rejected"
             self._line.reject(self._delivery.tag, requeue)
 
-    def reply(self, body: object, **properties: Any) -> None:
-        """Answer to the message's reply-to, with its correlation-id; nothing if it has none.
+    def sent(self) -> bool:
+        """Wait until the broker has been told; False if it was not, as the connection is cut."""
+        return self._line.sent()
+
+    def leave(self) -> tuple[int, int]:
+        """Leave it unacknowledged; how many messages and bytes of this connection are by now."""
+        self._line.leave(len(self.body))
+        return self._line.left_count, self._line.left_bytes
+
+    def reply(self, body: object, **properties: Any) -> bool:
+        """Answer to the message's reply-to, with its correlation-id; False if it has none, or nothing can be sent.
 
         Bytes go as they are, text as text, anything else as JSON.
         """
         reply_to = self.properties.reply_to
         if not reply_to:
-            return
+            return False
         octets, kind = encoded(body)
         answer = Properties(content_type=kind, correlation_id=self.properties.correlation_id)
-        self._line.publish("", reply_to, replace(answer, **properties), octets)
+        return self._line.publish("", reply_to, replace(answer, **properties), octets)
 
     def send_receipt(self, outcome: str, error: str = "") -> bool:
-        """Tell the sender what has become of it; False if it did not say where to."""
-        if not self.properties.reply_to:
-            return False
+        """Tell the sender what has become of it; False if it did not say where to, or nothing can be sent."""
         headers = {"outcome": outcome}
         if self.consumer_id:
             headers["ConsumerId"] = self.consumer_id
         if error:
             headers["error"] = error
-        self.reply(b"", type=RECEIPT_TYPE, headers=headers)
-        return True
+        return self.reply(b"", type=RECEIPT_TYPE, headers=headers)
 
 
 def encoded(body: object) -> tuple[bytes, str | None]:

@@ -50,7 +50,7 @@ class Subscription:
 
     @property
     def title(self) -> str:
-        return str(self.name or self.consumer_id or self.id or "without a name")
+        return str(self.name or self.consumer_id or self.id or "")
 
     @property
     def queue_arguments(self) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,15 +49,24 @@ class Recorder:
     def __init__(self, sent: list[Sent]) -> None:
         self._sent = sent
 
+    left_count = left_bytes = 0
+
     def ack(self, tag: int) -> None:
         """The message knows."""
 
     def reject(self, tag: int, requeue: bool) -> None:
         """The message knows."""
 
-    def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> None:
+    def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:
         encode_properties(properties)
         self._sent.append(Sent(exchange, routing_key, properties, body))
+        return True
+
+    def sent(self) -> bool:
+        return True
+
+    def leave(self, size: int) -> None:
+        """It is the only one."""
 
 
 def run_once(
@@ -85,16 +95,23 @@ def run_once(
     else:
         try:
             result = handle_of(subscription.handler, subscription.handler_time_limit)(message)
-            found.result = asyncio.run(waited_for(result)) if inspect.isawaitable(result) else result
-        except Exception as error:
+            found.result = result_of(result) if inspect.isawaitable(result) else result
+        except (Exception, SystemExit) as error:
             found.outcome, found.error = "failed", error
             handling.failed(message, error)
         else:
-            found.outcome = "handled"
-            handling.succeeded(message)
+            found.outcome = handling.succeeded(message)
+        finally:
+            handling.ended()
     found.settled = message.settled
     return found
 
 
-async def waited_for(result: Any) -> Any:
-    return await result
+def result_of(awaitable: Any) -> Any:
+    """What a coroutine returns; on a loop of its own, in a thread as there may be one here that runs this very test."""
+
+    async def wait() -> Any:
+        return await awaitable
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, wait()).result()

@@ -40,7 +40,7 @@ class Runtime:
         self._grace_s = grace_s
         self._stop: asyncio.Event | None = None
         self._stopped = False
-        in_flight = InFlight()
+        self._in_flight = InFlight()
         self.workers = [
             Worker(
                 uri,
@@ -48,7 +48,7 @@ class Runtime:
                 subscription,
                 number,
                 retry=Retry(subscription.min_listen_time, attempts),
-                in_flight=in_flight,
+                in_flight=self._in_flight,
                 wait=wait,
             )
             for exchange in exchanges
@@ -76,6 +76,16 @@ class Runtime:
     def listening(self) -> int:
         """How many workers are connected and wait for messages."""
         return sum(worker.listening for worker in self.workers)
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages the handlers are at work on."""
+        return self._in_flight.count
+
+    @property
+    def finished(self) -> bool:
+        """Whether all work in hand was done when it ended; what was not runs on in threads that end with the process."""
+        return all(worker.finished for worker in self.workers)
 
     @property
     def counters(self) -> Counters:

@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from leveret.work.checking import FUNCTION, MS_MAX, NAME_MAX, PREFETCH_COUNT_MAX, PREFETCH_SIZE_MAX
+from leveret.work.checking import FUNCTION, MS_MAX, NAME_MAX, PREFETCH_COUNT_MAX, PREFETCH_SIZE_MAX, WORDS
 from leveret.work.metadata import (
     ACKNOWLEDGE_POLICIES,
     AFTER,
+    BEFORE,
     MIN_LISTEN_MS,
     NEVER,
+    ON_FAILURE,
+    ON_FAILURE_DEAD_LETTER,
     RECEIPTS,
     REJECT_POLICIES,
     TIME_LIMIT_MS,
@@ -17,6 +20,7 @@ from leveret.work.metadata import (
 
 TEXT = {"type": "string"}
 NAME = {"type": "string", "maxLength": NAME_MAX}
+SOME_NAME = {**NAME, "minLength": 1}
 MODULE_FUNCTION = {"type": "string", "pattern": f"^{FUNCTION.pattern}$"}
 ABOVE_NOTHING = {"type": "number", "exclusiveMinimum": 0}
 
@@ -26,13 +30,41 @@ def whole(least: int, most: int | None, default: int, about: str) -> dict[str, A
     return found if most is None else {**found, "maximum": most}
 
 
+def where(field: str, values: list[str], then: dict[str, Any]) -> dict[str, Any]:
+    """A rule that holds where a field has one of these values."""
+    return {"if": {"required": [field], "properties": {field: {"enum": values}}}, "then": then}
+
+
+def for_each(rule: dict[str, Any]) -> dict[str, Any]:
+    """A rule that each of an exchange's subscriptions must keep."""
+    return {"properties": {"Subscriptions": {"items": rule}}}
+
+
+def keyed(kind: str) -> dict[str, Any]:
+    """An exchange of this type needs routing keys."""
+    pattern = f"^(?:{WORDS[kind, False].pattern})$"
+    return where("Type", [kind], for_each({"required": ["RoutingKey"], "properties": {"RoutingKey": {"pattern": pattern}}}))
+
+
 BASE = {"Id": TEXT, "Name": NAME, "Caption": TEXT, "Description": TEXT}
 
 SUBSCRIPTION: dict[str, Any] = {
     "type": "object",
     "description": "Which messages of the exchange are wanted, and what handles them.",
     "required": ["Handler"],
-    "anyOf": [{"required": ["Name"]}, {"required": ["ConsumerId"]}],
+    "anyOf": [{"required": [name], "properties": {name: SOME_NAME}} for name in ("Name", "ConsumerId")],
+    "allOf": [
+        where(
+            "AcknowledgePolicy",
+            [BEFORE],
+            {
+                "not": {
+                    "required": ["RejectPolicy"],
+                    "properties": {"RejectPolicy": {"enum": [ON_FAILURE, ON_FAILURE_DEAD_LETTER]}},
+                }
+            },
+        )
+    ],
     "additionalProperties": False,
     "properties": {
         **BASE,
@@ -93,8 +125,8 @@ SUBSCRIPTION: dict[str, Any] = {
             "description": "module:function; a list, the command to run; or an http or https URL to POST to.",
             "anyOf": [
                 MODULE_FUNCTION,
-                {"type": "string", "pattern": "^https?://"},
-                {"type": "array", "items": TEXT, "minItems": 1},
+                {"type": "string", "pattern": "^https?://[!-~]+$"},
+                {"type": "array", "prefixItems": [{"type": "string", "minLength": 1}], "items": TEXT, "minItems": 1},
             ],
         },
         "HandlerTimeLimit": whole(1, MS_MAX, TIME_LIMIT_MS, "ms; how long a command or a URL may take."),
@@ -105,9 +137,11 @@ EXCHANGE: dict[str, Any] = {
     "type": "object",
     "description": "An exchange with its subscriptions.",
     "required": ["Name"],
+    "allOf": [keyed("Direct"), keyed("Topic"), where("Type", ["Headers"], for_each({"required": ["RoutingHeaders"]}))],
     "additionalProperties": False,
     "properties": {
         **BASE,
+        "Name": SOME_NAME,
         "Type": {"enum": list(TYPES), "default": "Fanout"},
         "Durable": {"type": "boolean", "default": True},
         "Subscriptions": {"type": "array", "items": {"$ref": "#/$defs/Subscription"}},

@@ -1,0 +1,93 @@
+"""One POST of a body to a URL, within a time that counts from its beginning to its end."""
+
+import base64
+import http.client
+import io
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+from urllib.parse import SplitResult, unquote, urlsplit
+
+SAID_MAX = 1000
+
+
+class Post:
+    """Where to POST to. `shown` is the URL without what may be secret in it: a password, a query."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if self._tls else 80)
+        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._login = login_of(parts)
+        place = parts.netloc.rpartition("@")[2]
+        self.shown = f"{parts.scheme}://{place}{parts.path}"
+
+    def send(self, body: bytes, headers: Mapping[str, str], time_limit_s: float) -> tuple[int, str]:
+        """The answer's status and how its body begins; OSError, TimeoutError among them, or HTTPException if none came."""
+        deadline = time.monotonic() + time_limit_s
+
+        def left_s() -> float:
+            found = deadline - time.monotonic()
+            if found <= 0:
+                raise TimeoutError
+            return found
+
+        connection = http.client.HTTPConnection(self._host, self._port)
+        sock = socket.create_connection((self._host, self._port), left_s())
+        try:
+            if self._tls is not None:
+                sock = self._tls.wrap_socket(sock, server_hostname=self._host, do_handshake_on_connect=False)
+                sock.settimeout(left_s())
+                sock.do_handshake()
+            connection.sock = cast(Any, Timed(sock, left_s))
+            connection.request("POST", self._target, body, {**self._login, **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read(SAID_MAX).decode(errors="replace").strip()
+        finally:
+            connection.close()
+            sock.close()
+
+
+class Timed:
+    """A socket as `http.client` uses it, each step of which has only the time that is left of the whole."""
+
+    def __init__(self, sock: socket.socket, left_s: Callable[[], float]) -> None:
+        self._sock = sock
+        self._left_s = left_s
+
+    def sendall(self, octets: bytes) -> None:
+        self._sock.settimeout(self._left_s())
+        self._sock.sendall(octets)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(Reader(self._sock, self._left_s))
+
+    def close(self) -> None:
+        """Who opened it closes it."""
+
+
+class Reader(io.RawIOBase):
+    """What comes through a socket in the time that is left."""
+
+    def __init__(self, sock: socket.socket, left_s: Callable[[], float]) -> None:
+        self._sock = sock
+        self._left_s = left_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(self._left_s())
+        return self._sock.recv_into(buffer)
+
+
+def login_of(parts: SplitResult) -> dict[str, str]:
+    """The header that a name and password in a URL stand for."""
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
