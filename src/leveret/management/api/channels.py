@@ -8,6 +8,7 @@ from leveret.management.answers import Answer, Refused, not_found
 from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.moments import moment
+from leveret.management.parts import Found, channel_details, delivered, published
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Result, Route
 from leveret.protocol.channel import Channel
@@ -15,8 +16,6 @@ from leveret.protocol.connection import Connection
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN
 from leveret.protocol.subscriber import Subscriber
 from leveret.server.transport import Transport
-
-Found = tuple[Transport, Connection, Channel]
 
 
 def open_channels(ask: Ask) -> Iterator[Found]:
@@ -113,8 +112,8 @@ def _whole_view(ask: Ask, transport: Transport, connection: Connection, channel:
         "consumer_details": [
             consumer_view(ask, transport, connection, channel, consumer) for consumer in channel.consumers.values()
         ],
-        "publishes": [],
-        "deliveries": [],
+        "publishes": published(ask, channel),
+        "deliveries": delivered(ask, channel),
     }
 
 
@@ -130,15 +129,7 @@ def consumer_view(
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": queue.name, "vhost": channel.vhost.name},
-        "channel_details": {
-            "name": name_of(connection, channel),
-            "number": channel.number,
-            "node": ask.broker.settings.node_name,
-            "user": connection.session.user.name,
-            "connection_name": connection.name,
-            "peer_host": transport.peer[0],
-            "peer_port": transport.peer[1],
-        },
+        "channel_details": channel_details(ask, transport, connection, channel),
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.exclusive,
         "prefetch_count": consumer.window.count_limit,

@@ -1,9 +1,10 @@
 """Consumers, with the channel that each belongs to."""
 
 from leveret.management.answers import Answer
-from leveret.management.api.channels import Found, consumer_view, open_channels
+from leveret.management.api.channels import consumer_view, open_channels
 from leveret.management.asking import Ask
 from leveret.management.lists import listed
+from leveret.management.parts import Found
 from leveret.management.routes import USER, VISIBLE, Route
 from leveret.protocol.subscriber import Subscriber
 
