@@ -77,7 +77,9 @@ def queue_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
     if idle_since is not None:
         view["idle_since"] = moment(idle_since)
     if queue_type(queue.arguments) == "quorum":
-        view |= {"leader": node_name, "members": [node_name], "online": [node_name]}
+        view |= {"leader": node_name, "members": [node_name], "online": [node_name], "open_files": {node_name: 0}}
+        # Dead letters are on their way in the same turn.
+        view |= {"messages_dlx": 0, "message_bytes_dlx": 0}
     if queue.owner is not None:
         view["owner_pid_details"] = connection_details(queue.owner)
     return view
