@@ -145,7 +145,10 @@ def test_users_and_their_rights(ctl: Run) -> None:
     assert ctl("clear_user_limits", "amy", "all").returncode == 0
     for name in ("amy", "bob"):
         assert ctl("delete_user", name).returncode == 0
-    assert ctl("delete_user", "amy").returncode == 67
+    missing = ctl("-q", "delete_user", "amy")
+    assert (missing.returncode, missing.stderr) == (67, 'Error:\nUser "amy" does not exist\n')
+    assert ctl("set_permissions", "amy", "", "", "").returncode == 67
+    assert ctl("set_permissions", "-p", "nowhere", "guest", "", "", "").returncode == 65
     assert ctl("change_password", "amy", "x").returncode == 67
 
 
@@ -159,6 +162,8 @@ def test_policies_parameters_and_limits(ctl: Run) -> None:
     assert ctl("set_policy", "bad", ".*", "{").returncode == 65
     assert ctl("set_policy", "bad", ".*", '{"no-such": 1}').returncode == 65
     assert ctl("clear_policy", "short").returncode == 0
+    missing = ctl("-q", "clear_policy", "short")
+    assert (missing.returncode, missing.stderr) == (69, "Error:\nParameter does not exist\n")
     assert ctl("clear_operator_policy", "tight").returncode == 0
     assert ctl("set_global_parameter", "colour", '"grey"').returncode == 0
     assert 'colour\t"grey"' in ctl("-q", "list_global_parameters").stdout
@@ -185,8 +190,11 @@ def test_lists_take_rabbitmqctl_s_flags(ctl: Run, broker: Running) -> None:
         ctl("-q", "list_bindings", "destination_name", "routing_key").stdout
         == "destination_name\trouting_key\nflags\tflags\n"
     )
-    assert ctl("sync_queue", "flags").returncode == 0
-    assert ctl("purge_queue", "missing").returncode == 65
+    mirrors = ctl("-q", "sync_queue", "flags")
+    assert (mirrors.returncode, mirrors.stderr) == (69, "Error:\nnot_mirrored\n")
+    assert ctl("-q", "cancel_sync_queue", "flags").stdout == "not_syncing\n"
+    purged = ctl("-q", "purge_queue", "missing")
+    assert (purged.returncode, purged.stderr) == (69, "Error:\nnot_found\n")
     missing = ctl("delete_queue", "missing")
     assert (missing.returncode, missing.stderr) == (64, "Error:\nQueue not found\n")
     assert ctl("delete_queue", "flags").stdout.endswith("Queue was successfully deleted with 0 ready messages\n")

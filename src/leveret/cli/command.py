@@ -76,9 +76,16 @@ def putting(path: str, body: Callable[[Options, list[str]], Any] | None = None) 
     return do
 
 
-def deleting(path: str) -> Do:
+def deleting(path: str, missing: str = "", status: int = UNAVAILABLE) -> Do:
+    """A DELETE; `missing` is said, and `status` the exit code, if there is nothing to delete."""
+
     def do(api: Api, options: Options, given: list[str]) -> Result:
-        api.delete(filled(path, options, given))
+        try:
+            api.delete(filled(path, options, given))
+        except Failed as error:
+            if error.status == 404 and missing:
+                raise Bad(missing.format(*given), status) from None
+            raise
         return None
 
     return do
@@ -106,6 +113,6 @@ def exists(api: Api, path: str) -> bool:
     return True
 
 
-def compact(value: Any) -> str:
+def compact(value: Any, ordered: bool = False) -> str:
     """JSON as RabbitMQ's tools write it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=ordered)

@@ -115,6 +115,14 @@ def update_vhost(api: Api, name: str, changes: dict[str, Any]) -> Result:
     return None
 
 
+def set_permissions(api: Api, options: Options, given: list[str]) -> Result:
+    user_of(api, given[0])
+    check_vhost(api, options.vhost)
+    rights = {"configure": given[1], "write": given[2], "read": given[3]}
+    api.put(f"/api/permissions/{options.in_vhost}/{part(given[0])}", rights)
+    return None
+
+
 def set_permissions_globally(api: Api, options: Options, given: list[str]) -> Result:
     user_of(api, given[0])
     rights = {"configure": given[1], "write": given[2], "read": given[3]}
@@ -176,11 +184,6 @@ def tracing(on: bool) -> Do:
 
 
 # Objects
-
-
-def purge_queue(api: Api, options: Options, given: list[str]) -> Result:
-    api.delete(f"/api/queues/{options.in_vhost}/{part(given[0])}/contents")
-    return None
 
 
 def delete_queue(api: Api, options: Options, given: list[str]) -> Result:
@@ -277,23 +280,29 @@ def hash_password(api: Api, options: Options, given: list[str]) -> Result:
     return str(api.get(f"/api/auth/hash_password/{part(given[0])}")["ok"])
 
 
+NO_PARAMETER = "Parameter does not exist"
+
 COMMANDS: dict[str, Command] = {
     "add_user": Command(add_user, "<username> [<password>]", 'Adding user "{0}" ...', 1, 2),
     "add_vhost": Command(add_vhost, "<vhost>", 'Adding vhost "{0}" ...', 1, 1),
     "authenticate_user": Command(authenticate_user, "<username> [<password>]", 'Authenticating user "{0}" ...', 1, 2),
     "change_password": Command(change_password, "<username> [<password>]", 'Changing password for user "{0}" ...', 1, 2),
     "clear_global_parameter": Command(
-        deleting("/api/global-parameters/{0}"), "<name>", 'Clearing global runtime parameter "{0}" ...', 1, 1
+        deleting("/api/global-parameters/{0}", NO_PARAMETER),
+        "<name>",
+        'Clearing global runtime parameter "{0}" ...',
+        1,
+        1,
     ),
     "clear_operator_policy": Command(
-        deleting("/api/operator-policies/{vhost}/{0}"),
+        deleting("/api/operator-policies/{vhost}/{0}", NO_PARAMETER),
         "<name>",
         'Clearing operator policy "{0}" on vhost "{vhost}" ...',
         1,
         1,
     ),
     "clear_parameter": Command(
-        deleting("/api/parameters/{0}/{vhost}/{1}"),
+        deleting("/api/parameters/{0}/{vhost}/{1}", NO_PARAMETER),
         "<component> <name>",
         'Clearing runtime parameter "{1}" for component "{0}" on vhost "{vhost}" ...',
         2,
@@ -308,7 +317,11 @@ COMMANDS: dict[str, Command] = {
         1,
     ),
     "clear_policy": Command(
-        deleting("/api/policies/{vhost}/{0}"), "<name>", 'Clearing policy "{0}" on vhost "{vhost}" ...', 1, 1
+        deleting("/api/policies/{vhost}/{0}", NO_PARAMETER),
+        "<name>",
+        'Clearing policy "{0}" on vhost "{vhost}" ...',
+        1,
+        1,
     ),
     "clear_topic_permissions": Command(
         clear_topic_permissions,
@@ -334,12 +347,20 @@ COMMANDS: dict[str, Command] = {
     "delete_shovel": Command(
         deleting("/api/parameters/shovel/{vhost}/{0}"), "<name>", "Deleting shovel {0} in vhost {vhost}", 1, 1
     ),
-    "delete_user": Command(deleting("/api/users/{0}"), "<username>", 'Deleting user "{0}" ...', 1, 1),
+    "delete_user": Command(
+        deleting("/api/users/{0}", 'User "{0}" does not exist', NO_USER), "<username>", 'Deleting user "{0}" ...', 1, 1
+    ),
     "delete_vhost": Command(delete_vhost, "<vhost>", 'Deleting vhost "{0}" ...', 1, 1),
     "export_definitions": Command(export_definitions, "<file>|-", "Exporting definitions ...", 1, 1),
     "hash_password": Command(hash_password, "<password>", "Will hash password {0}", 1, 1),
     "import_definitions": Command(import_definitions, "[<file>]", "Importing definitions ...", 0, 1),
-    "purge_queue": Command(purge_queue, "<queue>", "Purging queue '{0}' in vhost '{vhost}' ...", 1, 1),
+    "purge_queue": Command(
+        deleting("/api/queues/{vhost}/{0}/contents", "not_found"),
+        "<queue>",
+        "Purging queue '{0}' in vhost '{vhost}' ...",
+        1,
+        1,
+    ),
     "restart_shovel": Command(
         deleting("/api/shovels/vhost/{vhost}/{0}/restart"),
         "<name>",
@@ -357,7 +378,7 @@ COMMANDS: dict[str, Command] = {
     "set_disk_free_limit": Command(
         setting("disk_free_limit", free_limit),
         "<bytes> | mem_relative <fraction>",
-        "Setting disk free limit to {0} bytes ...",
+        "Setting disk free limit to {0} ...",
         1,
         2,
     ),
@@ -387,10 +408,7 @@ COMMANDS: dict[str, Command] = {
         3,
     ),
     "set_permissions": Command(
-        putting(
-            "/api/permissions/{vhost}/{0}",
-            lambda options, given: {"configure": given[1], "write": given[2], "read": given[3]},
-        ),
+        set_permissions,
         "<username> <conf> <write> <read>",
         'Setting permissions for user "{0}" in vhost "{vhost}" ...',
         4,

@@ -53,7 +53,7 @@ def listing(path: str, shown: str, known: str = "", renamed: dict[str, str] | No
         rows = [] if "offline" in options.flags else api.get(filled(path, options, given if "{0}" in path else []))
         for row in rows:
             row.update({column: row.get(field) for column, field in names.items() if column not in row})
-            row.update({column: compact(row[column]) for column in encoded.split() if column in row})
+            row.update({column: compact(row[column], ordered=True) for column in encoded.split() if column in row})
         return Table(rows, columns)
 
     return do

@@ -10,10 +10,10 @@ from leveret.cli.command import (
     DATA,
     SOFTWARE,
     TEMPORARY,
+    UNAVAILABLE,
     USAGE,
     Bad,
     Command,
-    Do,
     Options,
     Result,
     exists,
@@ -273,12 +273,14 @@ def restart_vhost(api: Api, options: Options, given: list[str]) -> Result:
     return f"Vhost '{options.vhost}' is already running on node '{name}'"
 
 
-def synchronise(action: str) -> Do:
-    def do(api: Api, options: Options, given: list[str]) -> Result:
-        api.ask("POST", f"/api/queues/{options.in_vhost}/{part(given[0])}/actions", {"action": action})
-        return None
+def sync_queue(api: Api, options: Options, given: list[str]) -> Result:
+    if not exists(api, f"/api/queues/{options.in_vhost}/{part(given[0])}"):
+        raise Bad("not_found", UNAVAILABLE)
+    raise Bad("not_mirrored", UNAVAILABLE)
 
-    return do
+
+def cancel_sync_queue(api: Api, options: Options, given: list[str]) -> Result:
+    return "not_syncing"
 
 
 def enable_feature_flag(api: Api, options: Options, given: list[str]) -> Result:
@@ -324,7 +326,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "await_startup": Command(await_startup),
     "cancel_sync_queue": Command(
-        synchronise("cancel_sync"), "<queue>", "Stopping synchronising queue '{0}' in vhost '{vhost}' ...", 1, 1
+        cancel_sync_queue, "<queue>", "Stopping synchronising queue '{0}' in vhost '{vhost}' ...", 1, 1
     ),
     "cluster_status": Command(cluster_status, "", "Cluster status of node {node} ..."),
     "enable_feature_flag": Command(enable_feature_flag, "<name>|all", 'Enabling feature flag "{0}" ...', 1, 1),
@@ -343,7 +345,7 @@ COMMANDS: dict[str, Command] = {
     "start_app": Command(start_app, "", "Starting node {node} ..."),
     "status": Command(status, "[--unit <unit>]", "Status of node {node} ..."),
     "stop": Command(stop, "[<pidfile>]", "Stopping the broker ...", 0, 1),
-    "sync_queue": Command(synchronise("sync"), "<queue>", "Synchronising queue '{0}' in vhost '{vhost}' ...", 1, 1),
+    "sync_queue": Command(sync_queue, "<queue>", "Synchronising queue '{0}' in vhost '{vhost}' ...", 1, 1),
     "version": Command(version),
     "wait": Command(await_startup, "[<pidfile>] [--pid <pid>]", "Waiting for the broker to start ...", 0, 1),
 }
