@@ -173,3 +173,21 @@ def test_metrics_name_exchange_and_queue(broker: Running, http: Http, vhost: str
     assert [one for one in lines if "channel_get_total{channel=" in one and one.endswith(queue + "} 1")]
     both = f'queue_vhost="{vhost}",queue="q",exchange_vhost="{vhost}",exchange="amq.topic"'
     assert [one for one in lines if one.endswith(f"queue_messages_published_total{{{both}}} 1")]
+
+
+def test_wide_routes_are_told_too(broker: Running, http: Http, vhost: str) -> None:
+    """To more queues than are told at once, with as many keys as there are messages."""
+    place = http.quoted(vhost)
+    with channel_of(broker, vhost) as channel:
+        for number in range(40):
+            channel.queue_declare(f"q{number}")
+            channel.queue_bind(f"q{number}", "amq.fanout")
+        for number in range(25):
+            channel.basic_publish("amq.fanout", f"key {number}", b"x")
+        channel.queue_declare("q0", passive=True)
+        assert by(http.get(f"/api/queues/{place}/q39")["incoming"], "exchange") == {"amq.fanout": {"publish": 25}}
+        channel.basic_publish("amq.fanout", "", b"x")
+        # What was bound since has the routes looked up anew.
+        channel.queue_declare("late")
+        outgoing = by(http.get(f"/api/exchanges/{place}/amq.fanout")["outgoing"], "queue")
+        assert outgoing == {f"q{number}": {"publish": 26} for number in range(40)}

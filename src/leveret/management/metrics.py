@@ -21,6 +21,7 @@ from leveret.management.exposition import CLUSTER, DETAILED, GROUP, PREFIX, Page
 from leveret.management.families import Metric
 from leveret.management.figures import alarm_set, churn_counts, disk_free, disk_limit, files_limit, memory_limit
 from leveret.management.memory import MEMORY_PARTS, memory_view
+from leveret.management.parts import tell_parts
 from leveret.management.routes import NOBODY_ASKED, Route
 from leveret.protocol.channel import Channel
 from leveret.protocol.connection import Connection
@@ -323,9 +324,8 @@ QUEUE_FAMILIES = {"queue_coarse_metrics", "queue_metrics", "queue_consumer_count
 async def brought_rows(page: Page, ask: Ask, vhosts: Iterable[VirtualHost]) -> list[tuple[str, tuple[int, ...]]]:
     """What came to each queue, by exchange."""
     rows: list[tuple[str, tuple[int, ...]]] = []
-    for _, connection in open_connections(ask):
-        for channel in connection.session.channels.values():
-            channel.tell_parts()
+    for vhost in vhosts:
+        tell_parts(ask, vhost)
         await page.rest()
     for vhost in vhosts:
         start = f'queue_vhost="{escaped(vhost.name)}",queue="'
@@ -349,7 +349,7 @@ async def part_rows(
     names = await tally_labels(page, ask)
     rows = []
     for labels, channel in channels:
-        channel.tell_parts()
+        ask.node.do(channel.tell_parts)
         for other, part in list((channel.tally.parts or {}).items()):
             found = values(part)
             if any(found) and other in names:

@@ -37,11 +37,19 @@ def channels_of(ask: Ask, vhost: VirtualHost) -> Iterator[Found]:
 
 
 def tell_parts(ask: Ask, vhost: VirtualHost) -> None:
-    left = ROUTES_LOOKS
-    for _, _, channel in channels_of(ask, vhost):
-        left -= 1 + channel.tell_parts()
-        if left < 0:
-            return
+    """Have what channels have counted told; of routes to many queues that may go on in the next turns."""
+    channels = [channel for _, _, channel in channels_of(ask, vhost) if channel.tally.publish]
+
+    def tell() -> None:
+        left = ROUTES_LOOKS
+        for channel in channels:
+            left -= 1 + channel.tell_parts()
+            if left < 0:
+                break
+        ask.broker.work.drain()
+
+    if channels:
+        ask.node.do(tell)
 
 
 def row(ask: Ask, part: Tally, **of: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from leveret.wire.output cimport Output
 
 ctypedef const unsigned char* Octets
 
-cdef int BASIC_CLASS, ROUTES_MAX, SPREAD_FROM, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
+cdef int BASIC_CLASS, ROUTES_MAX, SPREAD_FROM, TOLD_AT_ONCE, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
 cdef int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, FRAME_OVERHEAD, HEADER_MIN_SIZE
 cdef unsigned long BASIC_PUBLISH, BASIC_ACK, BASIC_NACK, BASIC_REJECT
 cdef long long PAST
@@ -81,7 +81,7 @@ cdef class Channel:
     @cython.locals(route=Route)
     cpdef tell_parts(self)
     @cython.locals(part=Tally, straight="long long", queue=Queue)
-    cdef _tell_parts_of(self, Route route)
+    cdef object _tell_parts_of(self, Route route, object last)
     @cython.locals(entry=Entry, part=Tally)
     cpdef count_acks(self, list entries, int how)
     cpdef refuse(self)

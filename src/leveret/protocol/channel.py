@@ -44,6 +44,7 @@ from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, Requeue, noth
 from leveret.protocol.spread import Spread
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
+from leveret.protocol.telling import Tell
 from leveret.protocol.trace import trace_delivery, trace_publish
 from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
@@ -86,6 +87,7 @@ from leveret.wire.values import Table, kind_of
 BASIC_CLASS = 60
 ROUTES_MAX = 4096
 SPREAD_FROM = 1000
+TOLD_AT_ONCE = 16
 MANDATORY = 1
 IMMEDIATE = 2
 # The time to live of a message that goes nowhere.
@@ -477,13 +479,17 @@ class Channel:
         return route
 
     def tell_parts(self) -> int:
-        """Add what the routes have counted to the parts of this tally and of the queues'; return how many routes it has."""
+        """Add what the routes have counted to the parts of this tally and of the queues'; return how many routes it has.
+
+        Of routes to many queues that is left to the work list; routes to the same queues are told together.
+        """
+        last: Tell | None = None
         for route in self._routes.values():
             if route.count:
-                self._tell_parts_of(route)
+                last = self._tell_parts_of(route, last)
         return len(self._routes)
 
-    def _tell_parts_of(self, route: Route) -> None:
+    def _tell_parts_of(self, route: Route, last: Tell | None) -> Tell | None:
         part = self.tally.part(route.tally)
         part.publish += route.count
         if route.mandatory:
@@ -492,10 +498,17 @@ class Channel:
             part.drop_unroutable += route.lost
         straight = route.count - route.astray
         route.count = route.lost = route.astray = 0
-        if straight:
+        if len(route.queues) > TOLD_AT_ONCE:
+            if last is not None and last.same(route.tally, route.queues):
+                last.count += straight
+            else:
+                last = Tell(route.tally, route.queues, straight)
+                self.broker.work.add(last)
+        elif straight:
             for queue in route.queues:
                 part = queue.tally.part(route.tally)
                 part.publish += straight
+        return last
 
     def _exchange(self, name: str) -> Exchange | None:
         """The exchange to publish to; None if there is none and that is all right here."""
