@@ -29,6 +29,7 @@ bench: $(VENV)/.installed $(VENV)/.tools
 	$(BIN)/python tests/bench/compare.py --plain $(BENCH)
 	$(BIN)/python tests/bench/depth.py
 	$(BIN)/python tests/bench/work.py
+	$(BIN)/python tests/bench/management.py
 
 fuzz: $(VENV)/.installed $(VENV)/.tools
 	FUZZ_FRAMES=5000000 $(BIN)/python -m pytest -q tests/properties/test_fuzz.py

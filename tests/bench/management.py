@@ -7,9 +7,9 @@ With 10,000 queues, as many bindings and 1,000 connections,
   - a pair, a publisher and a consumer, goes as fast as it can and then at a quarter of that, alone and beside a client that
     asks for both each second: how much of its rate it keeps.
 
-  management.py [--queues 10000] [--connections 1000] [--asks 20] [--seconds 8] [--without-rabbitmq]
+  management.py [--queues 10000] [--connections 1000] [--asks 20] [--seconds 4] [--without-rabbitmq] [--json]
 
-Prints one JSON line.
+Prints a table, or one JSON line. It takes about two minutes.
 """
 
 import argparse
@@ -155,13 +155,29 @@ def of_rabbitmq(options: argparse.Namespace) -> dict[str, float]:
             return answer_times(ports, options.asks, options.queues)
 
 
+def table(found: dict[str, Any], options: argparse.Namespace) -> str:
+    """What was found, for people."""
+    times = found["leveret"]
+    lines = [f"HTTP API with {options.queues:,} queues and {options.connections:,} connections, {times['rss_mib']} MiB"]
+    lines.append(f"{'asked for':34}{'ms':>8}{'RabbitMQ':>11}{'times as long':>15}")
+    for name, path in (("queues", QUEUES), ("metrics", METRICS)):
+        theirs, ratio = (found.get(kind, {}).get(name, "") for kind in ("rabbitmq", "times_as_long"))
+        lines.append(f"{path:34}{times[name]:>8}{theirs:>11}{ratio:>15}")
+    pair = times["pair"]
+    lines.append(f"a pair at a quarter of its best ({pair['best']:,} a second), beside one who asks for both each second,")
+    delays = f"p99 {pair['p99_ms']} ms (alone {pair['p99_ms_alone']}), longest {pair['longest_ms']} ms"
+    lines.append(f"keeps {pair['kept']:.1%} of its rate; {delays}")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--queues", type=int, default=10_000)
     parser.add_argument("--connections", type=int, default=1_000)
     parser.add_argument("--asks", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--without-rabbitmq", action="store_true")
+    parser.add_argument("--json", action="store_true", help="one line, for programs")
     options = parser.parse_args()
     raise_open_files()
     with tempfile.TemporaryDirectory() as folder:
@@ -169,7 +185,7 @@ def main() -> None:
     if not options.without_rabbitmq:
         found["rabbitmq"] = of_rabbitmq(options)
         found["times_as_long"] = {name: round(ms / found["leveret"][name], 1) for name, ms in found["rabbitmq"].items()}
-    print(json.dumps(found))
+    print(json.dumps(found) if options.json else table(found, options))
 
 
 if __name__ == "__main__":

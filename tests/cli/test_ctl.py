@@ -40,10 +40,13 @@ def test_vhosts_are_added_listed_and_deleted(ctl: Run) -> None:
         {"name": "/", "tracing": False},
         {"name": "x", "tracing": False},
     ]
-    assert ctl("list_vhosts", "--formatter=csv").stdout == "name\n/\nx\n"
+    assert ctl("list_vhosts", "--formatter=csv").stdout == '"name"\n"/"\n"x"\n'
+    assert ctl("list_vhosts", "--formatter", "erlang", "-q").stdout == '[[{name,<<"/">>}],[{name,<<"x">>}]]\n'
+    pretty = "┌──────┐\n│ name │\n├──────┤\n│ /    │\n├──────┤\n│ x    │\n└──────┘\n"
+    assert ctl("list_vhosts", "--formatter", "pretty_table", "-q").stdout == pretty
     assert ctl("delete_vhost", "x").stdout == 'Deleting vhost "x" ...\n'
     missing = ctl("delete_vhost", "x")
-    assert (missing.returncode, missing.stderr) == (65, "Error: Not Found\n")
+    assert (missing.returncode, missing.stderr) == (65, "Error:\nVirtual host 'x' does not exist\n")
 
 
 def test_tracing_cluster_name_and_settings(ctl: Run, broker: Running) -> None:
@@ -64,7 +67,7 @@ def test_tracing_cluster_name_and_settings(ctl: Run, broker: Running) -> None:
 def test_ping_status_and_passwords(ctl: Run) -> None:
     """SPEC §9.5: for probes and people."""
     assert ctl("ping", "-q").stdout == "Ping succeeded\n"
-    assert "rabbitmq_version: 3.13.7" in ctl("status").stdout
+    assert "RabbitMQ version: 3.13.7" in ctl("status").stdout
     assert json.loads(ctl("status", "--formatter", "json").stdout)["rabbitmq_version"] == "3.13.7"
     assert ctl("await_startup").returncode == 0
     assert ctl("authenticate_user", "guest", "guest").stdout.endswith("Success\n")
@@ -76,7 +79,19 @@ def test_bad_use_is_told_with_rabbitmqctl_s_exit_codes(ctl: Run, tmp_path: Path)
     """SPEC §9.5: 64 for bad use, 69 where no broker answers."""
     for arguments in (["no_such_command"], ["add_vhost"], ["add_vhost", "a", "b"], ["--no-such-option", "ping"], []):
         assert ctl(*arguments).returncode == 64, arguments
-    assert ctl("ping", "--formatter", "erlang").returncode == 64
+    assert ctl("ping", "--formatter", "elixir").returncode == 64
+    unknown = ctl("list_quues")
+    assert (unknown.returncode, unknown.stderr) == (
+        64,
+        "Error:\nCommand 'list_quues' not found.\nDid you mean 'list_queues'?\n",
+    )
+    absent = ctl("join_cluster", "rabbit@elsewhere")
+    assert (absent.returncode, absent.stdout) == (69, "")
+    assert (
+        absent.stderr == "Error:\n'join_cluster' has no meaning here: a broker is one node, and there are no clusters yet.\n"
+    )
+    assert ctl("list_queues", "no_such_column").stderr == "Error:\nInfo key(s) no_such_column are not supported\n"
+    assert ctl("--timeout", "soon", "ping").returncode == 64
     nobody = ctl("ping", "--data-dir", str(tmp_path))
     assert nobody.returncode == 69
     assert f"no broker answers at {tmp_path}" in nobody.stderr
@@ -125,11 +140,15 @@ def test_users_and_their_rights(ctl: Run) -> None:
     assert ctl("clear_password", "amy").returncode == 0
     assert ctl("authenticate_user", "amy", "other").returncode == 65
     assert ctl("set_user_limits", "amy", '{"max-connections": 3}').returncode == 0
-    assert "amy" in ctl("-q", "list_user_limits").stdout
+    assert ctl("-q", "list_user_limits", "--user", "amy").stdout == '{"max-connections":3}\n'
+    assert ctl("-q", "list_user_limits", "--global").stdout == 'user\tlimits\namy\t{"max-connections":3}\n'
     assert ctl("clear_user_limits", "amy", "all").returncode == 0
     for name in ("amy", "bob"):
         assert ctl("delete_user", name).returncode == 0
-    assert ctl("delete_user", "amy").returncode == 67
+    missing = ctl("-q", "delete_user", "amy")
+    assert (missing.returncode, missing.stderr) == (67, 'Error:\nUser "amy" does not exist\n')
+    assert ctl("set_permissions", "amy", "", "", "").returncode == 67
+    assert ctl("set_permissions", "-p", "nowhere", "guest", "", "", "").returncode == 65
     assert ctl("change_password", "amy", "x").returncode == 67
 
 
@@ -137,20 +156,96 @@ def test_policies_parameters_and_limits(ctl: Run) -> None:
     """SPEC §9.5: policies, operator policies, parameters, limits."""
     assert ctl("set_policy", "short", "^q", '{"max-length": 5}', "--priority", "3", "--apply-to", "queues").returncode == 0
     columns = "vhost\tname\tpattern\tapply-to\tdefinition\tpriority"
-    assert ctl("-q", "list_policies").stdout == f'{columns}\n/\tshort\t^q\tqueues\t[{{"max-length",5}}]\t3\n'
+    assert ctl("-q", "list_policies").stdout == f'{columns}\n/\tshort\t^q\tqueues\t{{"max-length":5}}\t3\n'
     assert ctl("set_operator_policy", "tight", ".*", '{"max-length": 9}').returncode == 0
     assert "tight" in ctl("-q", "list_operator_policies").stdout
     assert ctl("set_policy", "bad", ".*", "{").returncode == 65
     assert ctl("set_policy", "bad", ".*", '{"no-such": 1}').returncode == 65
     assert ctl("clear_policy", "short").returncode == 0
+    missing = ctl("-q", "clear_policy", "short")
+    assert (missing.returncode, missing.stderr) == (69, "Error:\nParameter does not exist\n")
     assert ctl("clear_operator_policy", "tight").returncode == 0
     assert ctl("set_global_parameter", "colour", '"grey"').returncode == 0
-    assert "colour\tgrey" in ctl("-q", "list_global_parameters").stdout
+    assert 'colour\t"grey"' in ctl("-q", "list_global_parameters").stdout
     assert ctl("clear_global_parameter", "colour").returncode == 0
     assert ctl("set_vhost_limits", '{"max-queues": 100}').returncode == 0
-    assert ctl("-q", "list_vhost_limits").stdout == 'vhost\tlimits\n/\t{"max-queues": 100}\n'
+    assert ctl("list_vhost_limits").stdout == 'Listing limits for vhost "/" ...\n{"max-queues":100}\n'
+    assert ctl("-q", "list_vhost_limits", "--global").stdout == 'vhost\tlimits\n/\t{"max-queues":100}\n'
     assert ctl("clear_vhost_limits").returncode == 0
     assert ctl("-q", "list_parameters").returncode == 0
+
+
+def test_lists_take_rabbitmqctl_s_flags(ctl: Run, broker: Running) -> None:
+    """SPEC §9.5: --online, --offline, --local, --timeout, --no-table-headers, columns with commas."""
+    http = broker.http()
+    assert http.put("/api/queues/%2F/flags", {"arguments": {"x-max-length": 7}}).status == 201
+    found = ctl("list_queues", "--online", "--timeout", "5").stdout.splitlines()
+    assert found == ["Timeout: 5.0 seconds ...", "Listing queues for vhost / ...", "name\tmessages", "flags\t0"]
+    assert ctl("list_queues", "-q", "--offline").stdout == ""
+    assert ctl("list_queues", "-q", "--local", "--no-table-headers").stdout == "flags\t0\n"
+    assert ctl("list_queues", "-s", "name,arguments,type").stdout == 'flags\t[{"x-max-length",7}]\tclassic\n'
+    assert ctl("list_queues", "--timeout", "infinity", "-q").returncode == 0
+    assert ctl("list_unresponsive_queues", "-q").stdout == ""
+    assert (
+        ctl("-q", "list_bindings", "destination_name", "routing_key").stdout
+        == "destination_name\trouting_key\nflags\tflags\n"
+    )
+    mirrors = ctl("-q", "sync_queue", "flags")
+    assert (mirrors.returncode, mirrors.stderr) == (69, "Error:\nnot_mirrored\n")
+    assert ctl("-q", "cancel_sync_queue", "flags").stdout == "not_syncing\n"
+    purged = ctl("-q", "purge_queue", "missing")
+    assert (purged.returncode, purged.stderr) == (69, "Error:\nnot_found\n")
+    missing = ctl("delete_queue", "missing")
+    assert (missing.returncode, missing.stderr) == (64, "Error:\nQueue not found\n")
+    assert ctl("delete_queue", "flags").stdout.endswith("Queue was successfully deleted with 0 ready messages\n")
+
+
+def test_what_was_missing(ctl: Run, broker: Running) -> None:
+    """SPEC §9.5: the rest of rabbitmqctl's commands that make sense on one node."""
+    assert ctl("version").stdout == "3.13.7\n"
+    assert ctl("autocomplete", "list_q").stdout == "list_queues\n"
+    assert ctl("await_online_nodes", "1").returncode == 0
+    assert ctl("await_online_nodes", "2").returncode == 75
+    assert ctl("start_app").returncode == 0
+    assert "already running on node" in ctl("restart_vhost").stdout
+    assert ctl("restart_vhost", "-p", "nowhere").returncode == 70
+    assert ctl("enable_feature_flag", "all").returncode == 0
+    assert ctl("enable_feature_flag", "no_such").returncode == 64
+    assert "port = " in ctl("-q", "environment").stdout
+    assert ctl("add_vhost", "tagged").returncode == 0
+    tagged = ctl("set_vhost_tags", "tagged", "a", "b")
+    assert tagged.stdout == 'Setting tags for virtual host "tagged" to [a, b] ...\n'
+    assert ctl("update_vhost_metadata", "tagged", "--description", "for tests").returncode == 0
+    assert ctl("-s", "list_vhosts", "name", "tags", "description").stdout.splitlines()[-1] == "tagged\t[a, b]\tfor tests"
+    assert ctl("set_vhost_tags", "nowhere", "a").returncode == 65
+    assert ctl("set_permissions_globally", "guest", ".*", ".*", ".*").returncode == 0
+    assert "guest\t.*\t.*\t.*" in ctl("-q", "list_permissions", "-p", "tagged").stdout
+    assert ctl("set_permissions_globally", "nobody", ".*", ".*", ".*").returncode == 67
+    assert ctl("close_all_user_connections", "guest", "because").returncode == 0
+    assert ctl("delete_vhost", "tagged").returncode == 0
+    hashed = ctl("-q", "hash_password", "secret").stdout.strip()
+    assert ctl("add_user", "pre", hashed, "--pre-hashed-password").returncode == 0
+    assert ctl("authenticate_user", "pre", "secret").returncode == 0
+    assert ctl("delete_user", "pre").returncode == 0
+    assert (
+        broker.http().put("/api/queues/%2F/quorum", {"durable": True, "arguments": {"x-queue-type": "quorum"}}).status == 201
+    )
+    assert '"Raft State":"leader"' in ctl("quorum_status", "quorum", "--formatter", "json").stdout
+    assert ctl("peek", "quorum", "1").returncode == 65
+    assert ctl("delete_queue", "quorum").returncode == 0
+    assert ctl("set_policy", "every", ".*", '{"max-length": 5}').returncode == 0
+    assert broker.http().put("/api/queues/%2F/matched").status == 201
+    assert ctl("-q", "list_policies_that_match", "matched").stdout.splitlines()[1].startswith("/\tevery\t.*\tall\t")
+    assert ctl("clear_policy", "every").returncode == 0
+    assert ctl("delete_queue", "matched").returncode == 0
+
+
+def test_shutdown_waits_for_the_end(tmp_path: Path) -> None:
+    """SPEC §9.5: shutdown, as systemd's units of RabbitMQ call it."""
+    with Running(tmp_path) as running:
+        command = [sys.executable, "-m", "leveret.cli.ctl", "--data-dir", str(tmp_path / "data"), "shutdown"]
+        subprocess.run(command, check=True, timeout=60, capture_output=True)
+        assert running.popen.wait(10) == 0
 
 
 def test_shovels(ctl: Run) -> None:

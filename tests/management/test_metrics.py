@@ -131,11 +131,13 @@ def test_each_object_is_there_by_itself(broker: Running, http: Http, vhost: str)
         samples = scraped(broker.prometheus_port, "/metrics/per-object")
         assert value(samples, "rabbitmq_queue_messages_ready", vhost=vhost, queue="q") == 1
         assert value(samples, "rabbitmq_queue_messages_bytes", vhost=vhost, queue="q") == 3
-        assert value(samples, "rabbitmq_queue_messages_published_total", queue_vhost=vhost, queue="q") == 1
+        labels = {"queue_vhost": vhost, "queue": "q", "exchange_vhost": vhost, "exchange": ""}
+        assert value(samples, "rabbitmq_queue_messages_published_total", **labels) == 1
         assert value(samples, "rabbitmq_queue_messages", vhost=vhost, queue='a"b\\c') == 0
         (connection,) = http.get(f"/api/vhosts/{http.quoted(vhost)}/connections")
         assert value(samples, "rabbitmq_connection_channels", channel=connection["name"]) == 1
-        published = value(samples, "rabbitmq_channel_messages_published_total", channel=f"{connection['name']} (1)")
+        labels = {"channel": f"{connection['name']} (1)", "vhost": vhost, "exchange": ""}
+        published = value(samples, "rabbitmq_channel_messages_published_total", **labels)
         assert published == 1
 
 

@@ -190,3 +190,38 @@ def test_page_of_many_queues_is_cheap(http: Http, vhost: str) -> None:
     assert [one["name"] for one in page["items"]] == [f"q{n:03}" for n in range(50, 100)]
     found = http.get(path_of(vhost) + "?page=1&use_regex=true&pagination=false&name=%5Eq00&page_size=100")
     assert [one["name"] for one in found["items"]] == [f"q00{n}" for n in range(10)]
+
+
+def test_quorum_queues_have_one_replica(broker: Running, http: Http, vhost: str) -> None:
+    """SPEC §9.1: its leader and members, its status, and the routes of replicas."""
+    place = http.quoted(vhost)
+    node = http.get("/api/overview")["node"]
+    arguments = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
+    assert http.put(f"/api/queues/{place}/q", arguments).status == 201
+    assert http.put(f"/api/queues/{place}/classic", {"durable": True}).status == 201
+    found = http.get(f"/api/queues/{place}/q")
+    assert (found["type"], found["leader"], found["members"], found["online"]) == ("quorum", node, [node], [node])
+    assert (found["open_files"], found["messages_dlx"]) == ({node: 0}, 0)
+    body = {"properties": {}, "routing_key": "q", "payload": "x", "payload_encoding": "string"}
+    assert http.post(f"/api/exchanges/{place}/amq.default/publish", body).json == {"routed": True}
+    (status,) = http.get(f"/api/queues/quorum/{place}/q/status")
+    assert set(status) == {
+        *("Node Name", "Raft State", "Membership", "Last Log Index", "Last Written", "Last Applied"),
+        *("Commit Index", "Snapshot Index", "Term", "Machine Version"),
+    }
+    assert (status["Node Name"], status["Raft State"], status["Membership"]) == (node, "leader", "voter")
+    assert status["Commit Index"] == status["Last Log Index"] > 0
+    refused = http.ask("GET", f"/api/queues/quorum/{place}/classic/status")
+    assert (refused.status, refused.json) == (503, {"status": "failed", "reason": "classic_queue_not_supported"})
+    assert http.ask("GET", f"/api/queues/quorum/{place}/missing/status").status == 404
+    replicas = f"/api/queues/quorum/{place}/q/replicas"
+    assert http.post(f"{replicas}/add", {"node": node}).status == 204
+    assert http.post(f"{replicas}/add", {"node": "rabbit@elsewhere"}).json["reason"] == "node_not_running"
+    assert http.post(f"{replicas}/add", {}).status == 400
+    assert http.ask("DELETE", f"{replicas}/delete", {"node": node}).json["reason"] == "last_node"
+    assert http.ask("DELETE", f"{replicas}/delete", {"node": "rabbit@elsewhere"}).status == 202
+    everything = {"vhost_pattern": ".*", "queue_pattern": ".*", "strategy": "all"}
+    assert http.post(f"/api/queues/quorum/replicas/on/{node}/grow", everything).status == 204
+    assert http.post("/api/queues/quorum/replicas/on/rabbit@elsewhere/grow", everything).status == 404
+    assert http.delete(f"/api/queues/quorum/replicas/on/{node}/shrink").status == 202
+    assert http.get(f"/api/queues/{place}/q")["messages"] == 1

@@ -2,10 +2,13 @@
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlencode
 
+import pika.exceptions
 import pytest
+from tests.management.amqp import connected
 from tests.management.support import Http, Running
 
 from leveret.broker.access import hash_password
@@ -172,13 +175,48 @@ def test_form_logs_in_and_sets_the_cookie(broker: Running, http: Http, user: str
         assert (answer.status, "Set-Cookie" in answer.headers) == (401, False)
 
 
-def test_login_attempts_of_a_node(http: Http) -> None:
-    """SPEC §9.1: auth/attempts"""
+def test_login_attempts_of_a_node(broker: Running, http: Http) -> None:
+    """SPEC §9.1: auth/attempts, by protocol; without a setting none by source."""
     node = http.get("/api/overview")["node"]
-    for path in (f"/api/auth/attempts/{node}", f"/api/auth/attempts/{node}/source"):
-        assert http.get(path) == []
-        assert http.delete(path).status == 204
+    path = f"/api/auth/attempts/{node}"
+    assert http.delete(path).status == 204
+    (http_attempts,) = http.get(path)
+    assert http_attempts == attempts("http", 1, 0)
+    with connected(broker):
+        pass
+    with pytest.raises(pika.exceptions.AMQPConnectionError), connected(broker, password="wrong"):
+        pass
+    assert broker.http("guest", "wrong").ask("GET", "/api/whoami").status == 401
+    assert broker.http(None).ask("GET", "/api/whoami").status == 401
+    found = {one["protocol"]: one for one in http.get(path)}
+    assert found == {"http": attempts("http", 2, 1), "amqp091": attempts("amqp091", 1, 1)}
+    assert http.get(f"{path}/source") == []
+    assert http.delete(f"{path}/source").status == 204
+    assert http.get(path) == [attempts("http", 1, 0)]
     assert http.ask("GET", "/api/auth/attempts/nowhere").status == 404
+
+
+def attempts(protocol: str, succeeded: int, failed: int) -> dict[str, Any]:
+    counts = {"auth_attempts_succeeded": succeeded, "auth_attempts_failed": failed}
+    return {"protocol": protocol, "auth_attempts": succeeded + failed, **counts}
+
+
+def test_login_attempts_by_source(tmp_path: Path) -> None:
+    """SPEC §9.1, §9.3: by address and user, with `track_auth_attempt_source`."""
+    with Running(tmp_path, environment={"LEVERET_TRACK_AUTH_ATTEMPT_SOURCE": "true"}) as broker:
+        http = broker.http()
+        with pytest.raises(pika.exceptions.AMQPConnectionError), connected(broker, user="eve", password="wrong"):
+            pass
+        node = http.get("/api/overview")["node"]
+        found = http.get(f"/api/auth/attempts/{node}/source")
+        eve, guest = ({"remote_address": "127.0.0.1", "username": name} for name in ("eve", "guest"))
+        assert {**eve, **attempts("amqp091", 0, 1)} in found
+        assert {**guest, **attempts("http", 2, 0)} in found
+        page = broker.http().ask("GET", "/metrics/detailed?family=auth_attempt_detailed_metrics").body.decode()
+        labels = 'remote_address="127.0.0.1",username="eve",protocol="amqp091"'
+        assert f"rabbitmq_detailed_auth_attempts_detailed_failed_total{{{labels}}} 1\n" in page
+        assert http.delete(f"/api/auth/attempts/{node}/source").status == 204
+        assert [one["username"] for one in http.get(f"/api/auth/attempts/{node}/source")] == ["guest"]
 
 
 def test_user_that_is_there_keeps_what_is_not_named(broker: Running, http: Http, vhost: str) -> None:

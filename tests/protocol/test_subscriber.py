@@ -39,12 +39,14 @@ class Listener:
         self.output = Output(self.wake)
         self.output.frame_max = 131072
         self.unacked = Unacked()
+        self.channel_tally, self.tally = Tally(), Tally()
         self.subscriber = Subscriber(
             "tag",
             channel,
             self.output,
             self.unacked,
-            Tally(),
+            self.channel_tally,
+            self.tally,
             self.cancelled.append,
             no_ack=no_ack,
             exclusive=False,

@@ -17,7 +17,14 @@ from leveret.broker.broker import default_broker
 from leveret.server import alarms as module
 from leveret.server.alarms import FASTEST, LOOK_S, SOONEST_S, Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm
 from leveret.server.config import Config
-from leveret.server.memory import PAGE_BYTES, resident_bytes, usable_bytes
+from leveret.server.memory import (
+    PAGE_BYTES,
+    HeapUse,
+    heap_resident_bytes,
+    mapped_bytes,
+    resident_bytes,
+    usable_bytes,
+)
 from leveret.wire import spec
 from leveret.wire.properties import Properties
 
@@ -170,6 +177,24 @@ def test_resident_memory(tmp_path: Path) -> None:
     assert resident_bytes(write(tmp_path, {"proc/self/statm": "900 123 45 1 0 99 0\n"})) == 123 * PAGE_BYTES
     assert resident_bytes(tmp_path / "nowhere") == 0
     assert 5 * MIB < resident_bytes() < MACHINE
+    assert mapped_bytes(tmp_path) == 45 * PAGE_BYTES
+    assert mapped_bytes(tmp_path / "nowhere") == 0
+    assert 0 < mapped_bytes() < resident_bytes()
+
+
+def test_free_heap_is_what_is_resident_and_not_used(tmp_path: Path) -> None:
+    smaps = (
+        "7f00-7f01 r-xp 0 00:00 1 /usr/lib/libc.so\nRss: 7 kB\n5500-5600 rw-p 0 00:00 0 [heap]\nSize: 99 kB\nRss: 12 kB\n"
+    )
+    assert heap_resident_bytes(write(tmp_path, {"proc/self/smaps": smaps})) == 12 * 1024
+    assert heap_resident_bytes(tmp_path / "nowhere") == 0
+    use = HeapUse()
+    pieces = [bytearray(100_000) for _ in range(200)]
+    held = use.free_bytes()
+    del pieces[:-1]
+    use = HeapUse()
+    assert use.free_bytes() >= held
+    assert use.free_bytes() <= heap_resident_bytes()
 
 
 @pytest.mark.parametrize(("watermark", "limit"), [(0.6, int(0.6 * 10_000)), (1, 10_000), (5e9, 5 * 10**9)])

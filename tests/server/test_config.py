@@ -32,6 +32,7 @@ GIVEN: dict[str, tuple[str, object]] = {
     "deliver": ("synced", "synced"),
     "management": ("false", False),
     "load_definitions": ("/etc/definitions.json", "/etc/definitions.json"),
+    "track_auth_attempt_source": ("true", True),
 }
 
 BAD: list[tuple[str, object]] = [
@@ -71,6 +72,7 @@ BAD: list[tuple[str, object]] = [
     ("consumer_timeout", -1),
     ("unknown_exchange", "maybe"),
     ("expiration", "never"),
+    ("track_auth_attempt_source", "maybe"),
     ("no_such_setting", 1),
 ]
 

@@ -63,7 +63,7 @@ class Broker:
         self.epoch = 1
         # Of vhosts that are gone.
         self.tally = Tally()
-        self.churn = Churn()
+        self.churn = Churn(self.settings.logins_by_source)
         self.events = Events()
         self.alarm = ""
         self.flow = False

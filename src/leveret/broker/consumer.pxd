@@ -1,5 +1,6 @@
 cimport cython
 from leveret.broker.message cimport Entry
+from leveret.broker.tally cimport Tally
 
 @cython.final
 cdef class Window:
@@ -15,6 +16,7 @@ cdef class Window:
 
 cdef class Consumer:
     cdef public str tag
+    cdef public Tally tally
     cdef public bint no_ack
     cdef public bint exclusive
     cdef public bint active

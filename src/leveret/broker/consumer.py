@@ -12,6 +12,7 @@ kind of consumer overrides; the queue itself never learns who listens.
 
 from typing import TYPE_CHECKING
 
+from leveret.broker.tally import Tally
 from leveret.errors import AccessRefused
 from leveret.wire.values import Table
 
@@ -60,7 +61,8 @@ class Window:
 class Consumer:
     """A basic.consume on one queue.
 
-    `window` is its own prefetch, `shared` its channel's.
+    `window` is its own prefetch, `shared` its channel's; `tally` counts what it was given and has acknowledged, perhaps with
+    others of its channel and queue.
     """
 
     __slots__ = (
@@ -73,6 +75,7 @@ class Consumer:
         "shared",
         "subscribed",
         "tag",
+        "tally",
         "window",
     )
 
@@ -87,8 +90,10 @@ class Consumer:
         shared: Window | None = None,
         arguments: Table | None = None,
         priority: int = 0,
+        tally: Tally | None = None,
     ) -> None:
         self.tag = tag
+        self.tally = tally or Tally()
         self.no_ack = no_ack
         self.exclusive = exclusive
         self.window = window or Window()

@@ -12,6 +12,7 @@ class Settings:
         "epoch_expiration",
         "frame_max",
         "heartbeat_s",
+        "logins_by_source",
         "message_size_max",
         "node_name",
         "refuse_prefetch_size",
@@ -31,3 +32,5 @@ class Settings:
         # The seeds' rules: what is published to an exchange that is not there goes nowhere, and expiration is a Unix time.
         self.drop_to_unknown_exchange = False
         self.epoch_expiration = False
+        # Whether logins are counted by address and user too.
+        self.logins_by_source = False

@@ -15,5 +15,7 @@ cdef class Tally:
     cdef public long long ack
     cdef public long long publish_in
     cdef public long long publish_out
+    cdef public dict parts
 
+    cpdef Tally part(self, Tally other)
     cpdef add(self, Tally other)

@@ -2,7 +2,13 @@
 
 A queue, an exchange and a channel each have one. What a vhost or the broker has is the sum over its channels, those that
 are gone included: whoever closes a channel adds its counters to its vhost's.
+
+A tally may have parts, one for each other thing with a tally that had a share in it: a channel's for the exchanges it
+publishes to and the queues it takes from, a queue's for the exchanges its messages came through. They are known by that
+other tally, which is nobody else's: what is deleted and made again has a new one. `PARTS_MAX` of them are kept.
 """
+
+PARTS_MAX = 1024
 
 NAMES = (
     "publish",
@@ -24,7 +30,7 @@ NAMES = (
 class Tally:
     """The counters."""
 
-    __slots__ = NAMES
+    __slots__ = (*NAMES, "parts")
 
     def __init__(self) -> None:
         self.publish = 0
@@ -40,6 +46,18 @@ class Tally:
         self.ack = 0
         self.publish_in = 0
         self.publish_out = 0
+        self.parts: dict[Tally, Tally] | None = None
+
+    def part(self, other: "Tally") -> "Tally":
+        """The part that the owner of the `other` tally has in this."""
+        if self.parts is None:
+            self.parts = {}
+        found = self.parts.get(other)
+        if found is None:
+            if len(self.parts) >= PARTS_MAX:
+                del self.parts[next(iter(self.parts))]
+            found = self.parts[other] = Tally()
+        return found
 
     @property
     def deliver_get(self) -> int:

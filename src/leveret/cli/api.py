@@ -69,7 +69,7 @@ class Api:
         return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
-        """What the broker answers, decoded; None if that is nothing."""
+        """What the broker answers, decoded if it is JSON; None if that is nothing."""
         data = None if body is None else json.dumps(body).encode()
         connection = self._connection()
         try:
@@ -80,7 +80,9 @@ class Api:
             raise Unreachable(f"no broker answers at {self.where}: {error}") from None
         finally:
             connection.close()
-        found = json.loads(content) if content and "json" in answer.getheader("Content-Type", "") else None
+        found: Any = content.decode("utf-8", "replace") or None
+        if content and "json" in answer.getheader("Content-Type", ""):
+            found = json.loads(content)
         if answer.status >= 400:
             reason = found.get("reason", "") if isinstance(found, dict) else ""
             raise Failed(answer.status, str(reason) or answer.reason)

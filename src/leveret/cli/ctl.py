@@ -3,7 +3,7 @@
 Options stand anywhere, as rabbitmqctl's do, so they are taken out by hand and what is left are the command's arguments.
 """
 
-import json
+import difflib
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,30 +11,65 @@ from typing import Any
 
 import click
 
+from leveret.cli import ctl_commands, ctl_diagnostics, ctl_lists, ctl_node
+from leveret.cli.aliases import install_aliases, tool_name
 from leveret.cli.api import Api, Failed, Unreachable
-from leveret.cli.ctl_commands import (
-    COMMANDS,
-    DATA,
-    NO_USER,
-    SOFTWARE,
-    UNAVAILABLE,
-    USAGE,
-    Bad,
-    Command,
-    Options,
-    Result,
-    Table,
-)
-from leveret.cli.formats import FORMATS, lines, text
+from leveret.cli.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE, USAGE, Bad, Command, Options, Result, Table, compact
+from leveret.cli.completion import complete
+from leveret.cli.ctl_absent import ABSENT
+from leveret.cli.formats import FORMATS, lines, term, text
 
-SHORT = {"-p": "vhost", "-n": "node", "-t": "timeout", "-q": "quiet", "-s": "silent", "-h": "help"}
+SHORT = {"-p": "vhost", "-n": "node", "-t": "timeout", "-q": "quiet", "-s": "silent", "-h": "help", "-l": "longnames"}
+SHORT |= {"-e": "if-empty", "-u": "if-unused"}
 WITH_VALUE = {"vhost", "node", "timeout", "formatter", "url", "data-dir", "priority", "apply-to", "limit", "description"}
-WITH_VALUE |= {"tags", "default-queue-type", "per-connection-delay", "longnames-host"}
+WITH_VALUE |= {
+    "tags",
+    "default-queue-type",
+    "per-connection-delay",
+    "user",
+    "unit",
+    "address",
+    "within",
+    "object-type",
+    "pid",
+}
+WITH_VALUE |= {"address-family", "queue-timeout", "erlang-cookie", "printer", "object-type"}
 WITHOUT_VALUE = {"quiet", "silent", "no-table-headers", "if-empty", "if-unused", "global", "help", "longnames", "dry-run"}
+WITHOUT_VALUE |= {
+    "online",
+    "offline",
+    "local",
+    "by-source",
+    "no-wait",
+    "wait",
+    "used",
+    "ignore-existing",
+    "pre-hashed-password",
+}
+
+
+def autocomplete(api: Api, options: Options, given: list[str]) -> Result:
+    """The commands that begin so."""
+    return "\n".join(name for name in sorted(COMMANDS) if name.startswith(given[0]))
+
+
+def aliases(api: Api, options: Options, given: list[str]) -> Result:
+    return install_aliases(given[0])
+
+
+COMMANDS: dict[str, Command] = {
+    **ctl_commands.COMMANDS,
+    **ctl_lists.COMMANDS,
+    **ctl_node.COMMANDS,
+    **ctl_diagnostics.COMMANDS,
+    "autocomplete": Command(autocomplete, "<prefix>", "", 1, 1),
+    "install-aliases": Command(aliases, "<folder>", "Making RabbitMQ's names in {0} ...", 1, 1),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit."""
+    complete(COMMANDS, WITH_VALUE, WITHOUT_VALUE)
     try:
         sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
     except BrokenPipeError:
@@ -47,16 +82,24 @@ def run(arguments: list[str]) -> int:
         if "help" in flags or not words or words[0] == "help":
             show_help(words[1:] if words[:1] == ["help"] else words)
             return 0 if words or "help" in flags else USAGE
-        command = COMMANDS.get(words[0])
-        if command is None:
-            raise Bad(f"Command '{words[0]}' not found. Try 'leveretctl help'.")
-        return done(words[0], command, words[1:], flags)
+        return done(words[0], find(words[0]), words[1:], flags)
     except Bad as bad:
-        return complain(str(bad), bad.status)
+        return complain(str(bad), bad.status, bad.details)
     except Unreachable as error:
         return complain(f"{error}\nStart it with `leveret`, or say which with --data-dir or --url.", UNAVAILABLE)
     except Failed as error:
         return complain(str(error), status_of(error, arguments))
+
+
+def find(name: str) -> Command:
+    command = COMMANDS.get(name)
+    if command is not None:
+        return command
+    if name in ABSENT:
+        raise Bad(f"'{name}' has no meaning here: {ABSENT[name]}.", UNAVAILABLE)
+    similar = difflib.get_close_matches(name, COMMANDS, 1)
+    hint = f"Did you mean '{similar[0]}'?" if similar else f"Try '{tool_name()} help'."
+    raise Bad(f"Command '{name}' not found.\n{hint}")
 
 
 def split(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -92,24 +135,32 @@ def following(rest: Iterator[str], option: str) -> str:
 def done(name: str, command: Command, given: list[str], flags: dict[str, str]) -> int:
     if len(given) < command.least or (command.most is not None and len(given) > command.most):
         problem = "not enough arguments" if len(given) < command.least else "too many arguments"
-        raise Bad(f"{problem}\nUsage: leveretctl [-p vhost] {name} {command.usage}".rstrip())
+        raise Bad(f"{problem}\nUsage: {tool_name()} [-p vhost] {name} {command.usage}".rstrip())
     form = flags.get("formatter", "table")
     if form not in FORMATS:
         raise Bad(f"Formatter '{form}' not found; there are {', '.join(FORMATS)}")
     options = Options(flags.get("vhost", "/"), flags)
-    quiet = "quiet" in flags or "silent" in flags or form != "table"
-    if command.banner and not quiet:
-        click.echo(banner(command, given, options))
     data_dir = flags.get("data-dir") or os.environ.get("LEVERET_DATA_DIR", "leveret-data")
-    api = Api(data_dir, flags.get("url") or os.environ.get("LEVERETCTL_URL"), float(flags.get("timeout", "60")))
+    api = Api(data_dir, flags.get("url") or os.environ.get("LEVERETCTL_URL"), options.timeout_s)
+    quiet = "quiet" in flags or "silent" in flags or form in ("json", "csv")
+    if command.banner and not quiet:
+        click.echo(banner(command, given, options, api))
     show(command.do(api, options, given), form, headers="silent" not in flags and "no-table-headers" not in flags)
     return 0
 
 
-def banner(command: Command, given: list[str], options: Options) -> str:
+def banner(command: Command, given: list[str], options: Options, api: Api) -> str:
+    """What is said first; the node's name is asked for where it is in it."""
     filled = [*given, "", "", "", ""]
+    node = ctl_node.node_of(api)["name"] if "{node}" in command.banner else ""
     return command.banner.format(
-        *filled, vhost=options.vhost, rest=", ".join(given[1:]), priority=options.flags.get("priority", "0")
+        *filled,
+        node=node,
+        vhost=options.vhost,
+        rest=", ".join(given[1:]),
+        priority=options.flags.get("priority", "0"),
+        timeout=options.timeout_s,
+        user=options.flags.get("user", "guest"),
     )
 
 
@@ -118,9 +169,9 @@ def show(result: Result, form: str, headers: bool) -> None:
         for line in lines(result.rows, result.columns, form, headers):
             click.echo(line)
     elif isinstance(result, dict):
-        click.echo(json.dumps(result, indent=2) if form == "json" else "\n".join(outline(result)))
+        click.echo({"json": compact, "erlang": term}.get(form, lambda found: "\n".join(outline(found)))(result))
     elif result is not None:
-        click.echo(result)
+        click.echo(compact({"result": "ok", "value": result}) if form == "json" else result)
 
 
 def outline(found: dict[str, Any], depth: int = 0) -> Iterator[str]:
@@ -139,8 +190,12 @@ def outline(found: dict[str, Any], depth: int = 0) -> Iterator[str]:
             yield f"{indent}{name}: {text(value)}"
 
 
-def complain(reason: str, status: int) -> int:
-    click.echo(f"Error: {reason}", err=True)
+def complain(reason: str, status: int, details: dict[str, Any] | None = None) -> int:
+    """Say what is wrong as rabbitmqctl does; nothing if there is nothing to say."""
+    if details is not None:
+        click.echo(compact(details))
+    elif reason:
+        click.echo(f"Error:\n{reason}", err=True)
     return status
 
 
@@ -152,14 +207,11 @@ def status_of(error: Failed, arguments: list[str]) -> int:
 
 
 def show_help(words: list[str]) -> None:
-    if words and words[0] in COMMANDS:
-        click.echo(
-            f"Usage: leveretctl [-p vhost] [-q] [--formatter table|json|csv] {words[0]} {COMMANDS[words[0]].usage}".rstrip()
-        )
+    options = f"[-p vhost] [-q] [--formatter {'|'.join(FORMATS)}]"
+    if words:
+        click.echo(f"Usage: {tool_name()} {options} {words[0]} {find(words[0]).usage}".rstrip())
         return
-    click.echo(
-        "Usage: leveretctl [--data-dir DIR | --url URL] [-p vhost] [-q] [--formatter table|json|csv] <command> [arguments]"
-    )
+    click.echo(f"Usage: {tool_name()} [--data-dir DIR | --url URL] {options} <command> [arguments]")
     click.echo("\nIt talks to the broker whose data folder is DIR (leveret-data), or to the HTTP API at URL.\n\nCommands:")
     for name, command in sorted(COMMANDS.items()):
         click.echo(f"  {name} {command.usage}".rstrip())

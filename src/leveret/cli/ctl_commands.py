@@ -1,91 +1,28 @@
-"""The commands of leveretctl, under rabbitmqctl's names: arguments, what is said first, and the requests they are."""
+"""The commands of leveretctl that set and clear, under rabbitmqctl's names."""
 
 import json
+import os
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from leveret.cli.api import Api, Failed, Unreachable, part
-
-USAGE, DATA, NO_USER, UNAVAILABLE, SOFTWARE, TEMPORARY = 64, 65, 67, 69, 70, 75
-
-
-class Bad(Exception):
-    """A command that cannot be done; `status` is what to exit with."""
-
-    def __init__(self, text: str, status: int = USAGE) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-class Options:
-    """What was given with a dash."""
-
-    def __init__(self, vhost: str = "/", flags: dict[str, str] | None = None) -> None:
-        self.vhost = vhost
-        self.flags = flags or {}
-
-    @property
-    def in_vhost(self) -> str:
-        return part(self.vhost)
-
-
-class Table:
-    """Rows and the columns to show."""
-
-    def __init__(self, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
-        self.rows = rows
-        self.columns = columns
-
-
-Result = Table | dict[str, Any] | str | None
-Do = Callable[[Api, Options, list[str]], Result]
-
-
-class Command:
-    """One command: how many arguments it takes at least and at most (None: any), and what it says before it is done."""
-
-    def __init__(self, do: Do, usage: str = "", banner: str = "", least: int = 0, most: int | None = 0) -> None:
-        self.do = do
-        self.usage = usage
-        self.banner = banner
-        self.least = least
-        self.most = most
-
-
-# What is set and cleared
-
-
-def putting(path: str, body: Callable[[Options, list[str]], Any] | None = None) -> Do:
-    """A PUT to a path with {vhost} and {0}, {1}… for arguments."""
-
-    def do(api: Api, options: Options, given: list[str]) -> Result:
-        api.put(filled(path, options, given), {} if body is None else body(options, given))
-        return None
-
-    return do
-
-
-def deleting(path: str) -> Do:
-    def do(api: Api, options: Options, given: list[str]) -> Result:
-        api.delete(filled(path, options, given))
-        return None
-
-    return do
-
-
-def filled(path: str, options: Options, given: list[str]) -> str:
-    return path.format(*(part(one) for one in given), vhost=options.in_vhost)
-
-
-def parsed(text: str) -> Any:
-    """An argument that must be JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise Bad(f"JSON decoding error: {text}", DATA) from None
+from leveret.cli.api import Api, Failed, part
+from leveret.cli.command import (
+    DATA,
+    NO_USER,
+    SOFTWARE,
+    USAGE,
+    Bad,
+    Command,
+    Do,
+    Options,
+    Result,
+    deleting,
+    exists,
+    parsed,
+    putting,
+)
 
 
 def password_of(given: list[str]) -> str:
@@ -97,7 +34,8 @@ def add_user(api: Api, options: Options, given: list[str]) -> Result:
     path = f"/api/users/{part(given[0])}"
     if exists(api, path):
         raise Bad(f'User "{given[0]}" already exists', SOFTWARE)
-    api.put(path, {"password": password_of(given), "tags": ""})
+    kind = "password_hash" if "pre-hashed-password" in options.flags else "password"
+    api.put(path, {kind: password_of(given), "tags": ""})
     return "Done. The user may enter no virtual host yet: see 'leveretctl help set_permissions'."
 
 
@@ -131,16 +69,6 @@ def user_of(api: Api, name: str) -> dict[str, Any]:
     return found
 
 
-def exists(api: Api, path: str) -> bool:
-    try:
-        api.get(path)
-    except Failed as error:
-        if error.status == 404:
-            return False
-        raise
-    return True
-
-
 def authenticate_user(api: Api, options: Options, given: list[str]) -> Result:
     answer = api.ask("POST", "/api/leveret/authenticate", {"name": given[0], "password": password_of(given)})
     if not answer["ok"]:
@@ -155,6 +83,54 @@ def add_vhost(api: Api, options: Options, given: list[str]) -> Result:
     return None
 
 
+def delete_vhost(api: Api, options: Options, given: list[str]) -> Result:
+    check_vhost(api, given[0])
+    api.delete(f"/api/vhosts/{part(given[0])}")
+    return None
+
+
+def check_vhost(api: Api, name: str) -> None:
+    if not exists(api, f"/api/vhosts/{part(name)}"):
+        raise Bad(f"Virtual host '{name}' does not exist", DATA)
+
+
+def set_vhost_tags(api: Api, options: Options, given: list[str]) -> Result:
+    """All its tags, so those that it had are gone."""
+    return update_vhost(api, given[0], {"tags": given[1:]})
+
+
+def update_vhost_metadata(api: Api, options: Options, given: list[str]) -> Result:
+    flags = {"description": "description", "tags": "tags", "default-queue-type": "default_queue_type"}
+    changes = {field: options.flags[flag] for flag, field in flags.items() if flag in options.flags}
+    if not changes:
+        raise Bad(f"nothing to change: give {', '.join('--' + flag for flag in flags)}")
+    return update_vhost(api, given[0], changes)
+
+
+def update_vhost(api: Api, name: str, changes: dict[str, Any]) -> Result:
+    check_vhost(api, name)
+    found = api.get(f"/api/vhosts/{part(name)}")
+    kept = {field: found[field] for field in ("description", "tags", "default_queue_type") if found.get(field)}
+    api.put(f"/api/vhosts/{part(name)}", kept | changes)
+    return None
+
+
+def set_permissions(api: Api, options: Options, given: list[str]) -> Result:
+    user_of(api, given[0])
+    check_vhost(api, options.vhost)
+    rights = {"configure": given[1], "write": given[2], "read": given[3]}
+    api.put(f"/api/permissions/{options.in_vhost}/{part(given[0])}", rights)
+    return None
+
+
+def set_permissions_globally(api: Api, options: Options, given: list[str]) -> Result:
+    user_of(api, given[0])
+    rights = {"configure": given[1], "write": given[2], "read": given[3]}
+    for vhost in api.get("/api/vhosts?columns=name"):
+        api.put(f"/api/permissions/{part(vhost['name'])}/{part(given[0])}", rights)
+    return None
+
+
 def policy(options: Options, given: list[str]) -> dict[str, Any]:
     return {
         "pattern": given[1],
@@ -165,7 +141,7 @@ def policy(options: Options, given: list[str]) -> dict[str, Any]:
 
 
 def operator_policy(options: Options, given: list[str]) -> dict[str, Any]:
-    return policy(options, given) | {"apply-to": options.flags.get("apply-to", "queues")}
+    return policy(options, given) | {"apply-to": options.flags.get("apply-to", "all")}
 
 
 def set_vhost_limits(api: Api, options: Options, given: list[str]) -> Result:
@@ -207,85 +183,13 @@ def tracing(on: bool) -> Do:
     return do
 
 
-# Lists
-
-
-def listing(path: str, columns: str, renamed: dict[str, str] | None = None) -> Do:
-    """A list; arguments choose other columns. `renamed` has rabbitmqctl's names for the API's fields."""
-    names = renamed or {}
-
-    def do(api: Api, options: Options, given: list[str]) -> Result:
-        rows = api.get(filled(path, options, given if "{0}" in path else []))
-        for row in rows:
-            row.update({column: row.get(field) for column, field in names.items() if column not in row})
-        wanted = given[1:] if "{0}" in path else given
-        return Table(rows, wanted or columns.split())
-
-    return do
-
-
-def list_consumers(api: Api, options: Options, given: list[str]) -> Result:
-    rows = api.get(f"/api/consumers/{options.in_vhost}")
-    for row in rows:
-        row["queue_name"] = row["queue"]["name"]
-        row["channel_pid"] = (row.get("channel_details") or {}).get("name", "")
-    columns = "queue_name channel_pid consumer_tag ack_required prefetch_count active arguments"
-    return Table(rows, given or columns.split())
-
-
-def list_bindings(api: Api, options: Options, given: list[str]) -> Result:
-    rows = api.get(f"/api/bindings/{options.in_vhost}")
-    for row in rows:
-        row |= {"source_name": row["source"], "source_kind": "exchange"}
-        row |= {"destination_name": row["destination"], "destination_kind": row["destination_type"]}
-    columns = "source_name source_kind destination_name destination_kind routing_key arguments"
-    return Table(rows, given or columns.split())
-
-
-SHOVEL_COLUMNS = {
-    "source": "src_uri",
-    "source_protocol": "src_protocol",
-    "destination": "dest_uri",
-    "destination_protocol": "dest_protocol",
-    "termination_reason": "reason",
-    "last_changed": "timestamp",
-    "source_queue": "src_queue",
-    "source_exchange": "src_exchange",
-    "source_exchange_key": "src_exchange_key",
-    "destination_queue": "dest_queue",
-    "destination_exchange": "dest_exchange",
-    "destination_exchange_key": "dest_exchange_key",
-}
-
-
-def shovel_status(api: Api, options: Options, given: list[str]) -> Result:
-    rows = api.get("/api/shovels")
-    found = [
-        {name: row[name] for name in ("name", "vhost", "type", "state")}
-        | {column: row.get(field, "") for column, field in SHOVEL_COLUMNS.items()}
-        for row in rows
-    ]
-    return Table(found, ["name", "vhost", "type", "state", *list(SHOVEL_COLUMNS)[:6]])
-
-
-def list_limits(kind: str) -> Do:
-    def do(api: Api, options: Options, given: list[str]) -> Result:
-        rows = api.get(f"/api/{kind}-limits")
-        return Table([{**row, "limits": json.dumps(row["value"])} for row in rows], [kind, "limits"])
-
-    return do
-
-
 # Objects
-
-
-def purge_queue(api: Api, options: Options, given: list[str]) -> Result:
-    api.delete(f"/api/queues/{options.in_vhost}/{part(given[0])}/contents")
-    return None
 
 
 def delete_queue(api: Api, options: Options, given: list[str]) -> Result:
     path = f"/api/queues/{options.in_vhost}/{part(given[0])}"
+    if not exists(api, path):
+        raise Bad("Queue not found", USAGE)
     count = api.get(path).get("messages_ready", 0)
     asked = [f"{flag}=true" for flag in ("if-empty", "if-unused") if flag in options.flags]
     api.delete(path + ("?" + "&".join(asked) if asked else ""))
@@ -306,6 +210,11 @@ def close_all_connections(api: Api, options: Options, given: list[str]) -> Resul
     return f"Closed {min(limit, len(rows))} connections"
 
 
+def close_all_user_connections(api: Api, options: Options, given: list[str]) -> Result:
+    api.delete(f"/api/connections/username/{part(given[0])}", {"X-Reason": given[1]})
+    return None
+
+
 def export_definitions(api: Api, options: Options, given: list[str]) -> Result:
     text = json.dumps(api.get("/api/definitions"), indent=2)
     if given[0] == "-":
@@ -321,44 +230,6 @@ def import_definitions(api: Api, options: Options, given: list[str]) -> Result:
         raise Bad(f"cannot read {given[0]}: {error.strerror}", DATA) from None
     api.ask("POST", "/api/definitions", parsed(text))
     return "Definitions imported."
-
-
-# The node
-
-
-def ping(api: Api, options: Options, given: list[str]) -> Result:
-    api.get("/api/whoami")
-    return "Ping succeeded"
-
-
-def status(api: Api, options: Options, given: list[str]) -> Result:
-    found = api.get("/api/overview")
-    keys = ("node", "rabbitmq_version", "leveret_version", "erlang_full_version", "cluster_name")
-    return {key: found.get(key, "") for key in keys} | {
-        "listeners": [f"{one['protocol']} {one['ip_address']}:{one['port']}" for one in found["listeners"]],
-        "totals": found["object_totals"] | found["queue_totals"],
-    }
-
-
-def report(api: Api, options: Options, given: list[str]) -> Result:
-    paths = ("overview", "vhosts", "users", "permissions", "policies", "queues", "exchanges", "bindings", "connections")
-    found = {path: api.get(f"/api/{path}") for path in paths}
-    for user in found["users"]:
-        user.pop("password_hash", None)
-    return found
-
-
-def await_startup(api: Api, options: Options, given: list[str]) -> Result:
-    deadline = time.monotonic() + float(options.flags.get("timeout", "60"))
-    while True:
-        try:
-            api.get("/api/whoami")
-        except Unreachable:
-            if time.monotonic() > deadline:
-                raise Bad("the broker did not start in time", TEMPORARY) from None
-            time.sleep(0.1)
-        else:
-            return None
 
 
 def setting(name: str, value: Callable[[list[str]], Any]) -> Do:
@@ -382,6 +253,17 @@ def octets(text: str) -> int:
     return int(digits) * UNITS.get(unit, 1)
 
 
+def free_limit(given: list[str]) -> int:
+    if given[0] == "mem_relative" and len(given) == 2:
+        try:
+            return int(float(given[1]) * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        except ValueError:
+            raise Bad(f"bad argument: {given[1]}", DATA) from None
+    if len(given) > 1:
+        raise Bad("too many arguments")
+    return octets(given[0])
+
+
 def watermark(given: list[str]) -> float:
     if given[0] == "absolute" and len(given) == 2:
         return octets(given[1])
@@ -394,33 +276,33 @@ def watermark(given: list[str]) -> float:
     return fraction
 
 
-def stop(api: Api, options: Options, given: list[str]) -> Result:
-    api.ask("POST", "/api/leveret/stop", {"reason": "leveretctl stop"})
-    return None
-
-
 def hash_password(api: Api, options: Options, given: list[str]) -> Result:
     return str(api.get(f"/api/auth/hash_password/{part(given[0])}")["ok"])
 
+
+NO_PARAMETER = "Parameter does not exist"
 
 COMMANDS: dict[str, Command] = {
     "add_user": Command(add_user, "<username> [<password>]", 'Adding user "{0}" ...', 1, 2),
     "add_vhost": Command(add_vhost, "<vhost>", 'Adding vhost "{0}" ...', 1, 1),
     "authenticate_user": Command(authenticate_user, "<username> [<password>]", 'Authenticating user "{0}" ...', 1, 2),
-    "await_startup": Command(await_startup),
     "change_password": Command(change_password, "<username> [<password>]", 'Changing password for user "{0}" ...', 1, 2),
     "clear_global_parameter": Command(
-        deleting("/api/global-parameters/{0}"), "<name>", 'Clearing global runtime parameter "{0}" ...', 1, 1
+        deleting("/api/global-parameters/{0}", NO_PARAMETER),
+        "<name>",
+        'Clearing global runtime parameter "{0}" ...',
+        1,
+        1,
     ),
     "clear_operator_policy": Command(
-        deleting("/api/operator-policies/{vhost}/{0}"),
+        deleting("/api/operator-policies/{vhost}/{0}", NO_PARAMETER),
         "<name>",
         'Clearing operator policy "{0}" on vhost "{vhost}" ...',
         1,
         1,
     ),
     "clear_parameter": Command(
-        deleting("/api/parameters/{0}/{vhost}/{1}"),
+        deleting("/api/parameters/{0}/{vhost}/{1}", NO_PARAMETER),
         "<component> <name>",
         'Clearing runtime parameter "{1}" for component "{0}" on vhost "{vhost}" ...',
         2,
@@ -435,7 +317,11 @@ COMMANDS: dict[str, Command] = {
         1,
     ),
     "clear_policy": Command(
-        deleting("/api/policies/{vhost}/{0}"), "<name>", 'Clearing policy "{0}" on vhost "{vhost}" ...', 1, 1
+        deleting("/api/policies/{vhost}/{0}", NO_PARAMETER),
+        "<name>",
+        'Clearing policy "{0}" on vhost "{vhost}" ...',
+        1,
+        1,
     ),
     "clear_topic_permissions": Command(
         clear_topic_permissions,
@@ -451,6 +337,9 @@ COMMANDS: dict[str, Command] = {
     "close_all_connections": Command(
         close_all_connections, "<explanation>", "Closing all connections in vhost {vhost}, reason: {0}...", 1, 1
     ),
+    "close_all_user_connections": Command(
+        close_all_user_connections, "<username> <explanation>", "Closing connections of user {0}, reason: {1}...", 2, 2
+    ),
     "close_connection": Command(
         close_connection, "<connection> <explanation>", "Closing connection {0}, reason: {1}...", 2, 2
     ),
@@ -458,96 +347,20 @@ COMMANDS: dict[str, Command] = {
     "delete_shovel": Command(
         deleting("/api/parameters/shovel/{vhost}/{0}"), "<name>", "Deleting shovel {0} in vhost {vhost}", 1, 1
     ),
-    "delete_user": Command(deleting("/api/users/{0}"), "<username>", 'Deleting user "{0}" ...', 1, 1),
-    "delete_vhost": Command(deleting("/api/vhosts/{0}"), "<vhost>", 'Deleting vhost "{0}" ...', 1, 1),
+    "delete_user": Command(
+        deleting("/api/users/{0}", 'User "{0}" does not exist', NO_USER), "<username>", 'Deleting user "{0}" ...', 1, 1
+    ),
+    "delete_vhost": Command(delete_vhost, "<vhost>", 'Deleting vhost "{0}" ...', 1, 1),
     "export_definitions": Command(export_definitions, "<file>|-", "Exporting definitions ...", 1, 1),
     "hash_password": Command(hash_password, "<password>", "Will hash password {0}", 1, 1),
     "import_definitions": Command(import_definitions, "[<file>]", "Importing definitions ...", 0, 1),
-    "list_bindings": Command(list_bindings, "[<column> ...]", "Listing bindings for vhost {vhost}...", 0, None),
-    "list_channels": Command(
-        listing("/api/channels", "pid user consumer_count messages_unacknowledged", {"pid": "name"}),
-        "[<column> ...]",
-        "Listing channels ...",
-        0,
-        None,
-    ),
-    "list_connections": Command(
-        listing("/api/connections", "user peer_host peer_port state", {"pid": "name"}),
-        "[<column> ...]",
-        "Listing connections ...",
-        0,
-        None,
-    ),
-    "list_consumers": Command(list_consumers, "[<column> ...]", "Listing consumers in vhost {vhost} ...", 0, None),
-    "list_exchanges": Command(
-        listing("/api/exchanges/{vhost}", "name type"),
-        "[<column> ...]",
-        "Listing exchanges for vhost {vhost} ...",
-        0,
-        None,
-    ),
-    "list_feature_flags": Command(
-        listing("/api/feature-flags", "name state"), "[<column> ...]", "Listing feature flags ...", 0, None
-    ),
-    "list_global_parameters": Command(
-        listing("/api/global-parameters", "name value"), "", "Listing global runtime parameters ..."
-    ),
-    "list_operator_policies": Command(
-        listing("/api/operator-policies/{vhost}", "vhost name pattern apply-to definition priority"),
-        "",
-        'Listing operator policy overrides for vhost "{vhost}" ...',
-    ),
-    "list_parameters": Command(
-        listing("/api/parameters", "component name value"), "", 'Listing runtime parameters for vhost "{vhost}" ...'
-    ),
-    "list_permissions": Command(
-        listing("/api/vhosts/{vhost}/permissions", "user configure write read"),
-        "",
-        'Listing permissions for vhost "{vhost}" ...',
-    ),
-    "list_policies": Command(
-        listing("/api/policies/{vhost}", "vhost name pattern apply-to definition priority"),
-        "",
-        'Listing policies for vhost "{vhost}" ...',
-    ),
-    "list_queues": Command(
-        listing("/api/queues/{vhost}", "name messages"),
-        "[<column> ...]",
-        "Timeout: 60.0 seconds ...\nListing queues for vhost {vhost} ...",
-        0,
-        None,
-    ),
-    "list_topic_permissions": Command(
-        listing("/api/vhosts/{vhost}/topic-permissions", "user exchange write read"),
-        "",
-        'Listing topic permissions for vhost "{vhost}" ...',
-    ),
-    "list_user_limits": Command(list_limits("user"), "", "Listing limits for all users ..."),
-    "list_user_permissions": Command(
-        listing("/api/users/{0}/permissions", "vhost configure write read"),
-        "<username>",
-        'Listing permissions for user "{0}" ...',
+    "purge_queue": Command(
+        deleting("/api/queues/{vhost}/{0}/contents", "not_found"),
+        "<queue>",
+        "Purging queue '{0}' in vhost '{vhost}' ...",
         1,
         1,
     ),
-    "list_user_topic_permissions": Command(
-        listing("/api/users/{0}/topic-permissions", "vhost exchange write read"),
-        "<username>",
-        'Listing topic permissions for user "{0}" ...',
-        1,
-        1,
-    ),
-    "list_users": Command(listing("/api/users", "user tags", {"user": "name"}), "", "Listing users ..."),
-    "list_vhost_limits": Command(list_limits("vhost"), "", 'Listing limits for vhost "{vhost}" ...'),
-    "list_vhosts": Command(listing("/api/vhosts", "name"), "[<column> ...]", "Listing vhosts ...", 0, None),
-    "node_health_check": Command(
-        lambda api, options, given: "Health check passed" if api.get("/api/health/checks/alarms") else None,
-        "",
-        "Checking health of the node ...",
-    ),
-    "ping": Command(ping, "", "Will ping the broker ..."),
-    "purge_queue": Command(purge_queue, "<queue>", "Purging queue '{0}' in vhost '{vhost}' ...", 1, 1),
-    "report": Command(report, "", "Reporting server status ..."),
     "restart_shovel": Command(
         deleting("/api/shovels/vhost/{vhost}/{0}/restart"),
         "<name>",
@@ -558,16 +371,16 @@ COMMANDS: dict[str, Command] = {
     "set_cluster_name": Command(
         putting("/api/cluster-name", lambda options, given: {"name": given[0]}),
         "<name>",
-        'Setting cluster name to "{0}" ...',
+        "Setting cluster name to {0} ...",
         1,
         1,
     ),
     "set_disk_free_limit": Command(
-        setting("disk_free_limit", lambda given: octets(given[0])),
-        "<bytes>",
-        "Setting disk free limit to {0} bytes ...",
+        setting("disk_free_limit", free_limit),
+        "<bytes> | mem_relative <fraction>",
+        "Setting disk free limit to {0} ...",
         1,
-        1,
+        2,
     ),
     "set_global_parameter": Command(
         putting("/api/global-parameters/{0}", lambda options, given: {"value": parsed(given[1])}),
@@ -595,12 +408,16 @@ COMMANDS: dict[str, Command] = {
         3,
     ),
     "set_permissions": Command(
-        putting(
-            "/api/permissions/{vhost}/{0}",
-            lambda options, given: {"configure": given[1], "write": given[2], "read": given[3]},
-        ),
+        set_permissions,
         "<username> <conf> <write> <read>",
         'Setting permissions for user "{0}" in vhost "{vhost}" ...',
+        4,
+        4,
+    ),
+    "set_permissions_globally": Command(
+        set_permissions_globally,
+        "<username> <conf> <write> <read>",
+        'Setting permissions for user "{0}" in all virtual hosts ...',
         4,
         4,
     ),
@@ -630,12 +447,19 @@ COMMANDS: dict[str, Command] = {
     "set_vhost_limits": Command(
         set_vhost_limits, "<definition>", 'Setting vhost limits to "{0}" for vhost "{vhost}" ...', 1, 1
     ),
+    "set_vhost_tags": Command(
+        set_vhost_tags, "<vhost> <tag> [...]", 'Setting tags for virtual host "{0}" to [{rest}] ...', 1, None
+    ),
     "set_vm_memory_high_watermark": Command(
         setting("memory_watermark", watermark), "<fraction> | absolute <bytes>", "Setting memory threshold to {0} ...", 1, 2
     ),
-    "shovel_status": Command(shovel_status, "", "Shovel status ..."),
-    "status": Command(status, "", "Status of the broker ..."),
-    "stop": Command(stop, "", "Stopping the broker ..."),
     "trace_off": Command(tracing(False), "", 'Stopping tracing for vhost "{vhost}" ...'),
     "trace_on": Command(tracing(True), "", 'Starting tracing for vhost "{vhost}" ...'),
+    "update_vhost_metadata": Command(
+        update_vhost_metadata,
+        "<vhost> [--description <text>] [--tags <tags>] [--default-queue-type <type>]",
+        'Updating metadata of vhost "{0}" ...',
+        1,
+        1,
+    ),
 }

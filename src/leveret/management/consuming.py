@@ -25,6 +25,20 @@ def channel_name(channel: Channel) -> str:
     return f"{channel.session.connection_name} ({channel.number})"
 
 
+def channel_details(ask: "Ask", channel: Channel) -> dict[str, Any]:
+    """A channel as it is named beside what it has to do with."""
+    connection = connection_details(channel.session)
+    return {
+        "name": channel_name(channel),
+        "number": channel.number,
+        "node": ask.broker.settings.node_name,
+        "user": channel.session.user.name,
+        "connection_name": connection["name"],
+        "peer_host": connection["peer_host"],
+        "peer_port": connection["peer_port"],
+    }
+
+
 def consumers_of(ask: "Ask", queue: Queue) -> list[dict[str, Any]]:
     """The consumers of one queue of the path's vhost, for its own view: those of other users too."""
     if not queue.rotation.everyone:
@@ -41,20 +55,11 @@ def consumers_of(ask: "Ask", queue: Queue) -> list[dict[str, Any]]:
 def consumer_view(ask: "Ask", channel: Channel, consumer: Subscriber) -> dict[str, Any]:
     """A consumer as the API shows it."""
     queue = consumer.queue
-    connection = connection_details(channel.session)
     waiting = queue.rotation.single and queue.rotation.everyone and queue.rotation.everyone[0] is not consumer
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": queue.name, "vhost": channel.vhost.name},
-        "channel_details": {
-            "name": channel_name(channel),
-            "number": channel.number,
-            "node": ask.broker.settings.node_name,
-            "user": channel.session.user.name,
-            "connection_name": connection["name"],
-            "peer_host": connection["peer_host"],
-            "peer_port": connection["peer_port"],
-        },
+        "channel_details": channel_details(ask, channel),
         "ack_required": not consumer.no_ack,
         "active": not waiting,
         "activity_status": "waiting" if waiting else "single_active" if queue.rotation.single else "up",

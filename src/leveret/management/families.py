@@ -63,6 +63,11 @@ LOGINS = [
     _counter("auth_attempts_succeeded_total", "Logins that were granted"),
     _counter("auth_attempts_failed_total", "Logins that were refused"),
 ]
+LOGIN_SOURCES = [
+    _counter("auth_attempts_detailed_total", "Logins tried, by address and user"),
+    _counter("auth_attempts_detailed_succeeded_total", "Logins that were granted, by address and user"),
+    _counter("auth_attempts_detailed_failed_total", "Logins that were refused, by address and user"),
+]
 
 # Of queues.
 QUEUE_COARSE = [

@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -22,6 +24,8 @@ from leveret.management.routes import (
 TAGS = {"administrator", "monitoring", "policymaker", "management"}
 REALM = 'Basic realm="RabbitMQ Management"'
 COOKIE = "m"
+# As logins are counted.
+PROTOCOL = "http"
 
 
 class LocalUser(TrustedUser):
@@ -31,10 +35,25 @@ class LocalUser(TrustedUser):
         super().__init__("leveretctl", "", ("administrator",))
 
 
-def login(broker: Broker, request: web.Request) -> User:
-    """The user who asks, or 401."""
+def login(broker: Broker, request: web.Request, level: str, vhost: str | None) -> User:
+    """The user who asks, if that is allowed to it; or 401."""
     name, password = credentials(request)
-    return known_user(broker, name, password, request.remote or "")
+    peer = request.remote or ""
+    with counted(broker, name, peer):
+        user = known_user(broker, name, password, peer)
+        check_level(level, user, vhost, vhost in broker.vhosts)
+    return user
+
+
+@contextmanager
+def counted(broker: Broker, name: str, peer: str) -> Iterator[None]:
+    """Count the login that is done in the block. RabbitMQ: one who may not ask for this counts as refused."""
+    try:
+        yield
+    except Refused:
+        broker.churn.logins.count(PROTOCOL, peer, name, succeeded=False)
+        raise
+    broker.churn.logins.count(PROTOCOL, peer, name, succeeded=True)
 
 
 def known_user(broker: Broker, name: str, password: str, peer: str) -> User:

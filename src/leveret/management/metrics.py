@@ -1,27 +1,27 @@
 """Prometheus' text: /metrics with sums, /metrics/per-object with each queue, channel and connection, /metrics/detailed with
 the families that are asked for, /metrics/memory-breakdown. Names and labels are RabbitMQ's.
-
-What takes long is made in slices of `SLICE_S`, between which the loop does its other work.
 """
 
-import asyncio
 import platform
-import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from leveret import __version__
+from leveret.broker.logins import Attempts, Logins
 from leveret.broker.queue import Queue
 from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.management import families
 from leveret.management.answers import Answer
-from leveret.management.api.nodes import MEMORY_PARTS, THREADS_MAX, memory_view
+from leveret.management.api.nodes import THREADS_MAX
 from leveret.management.api.overview import cluster_name
 from leveret.management.asking import Ask
+from leveret.management.exposition import CLUSTER, DETAILED, GROUP, PREFIX, Page, escaped, label
 from leveret.management.families import Metric
 from leveret.management.figures import alarm_set, churn_counts, disk_free, disk_limit, files_limit, memory_limit
+from leveret.management.memory import MEMORY_PARTS, memory_view
+from leveret.management.parts import tell_parts
 from leveret.management.routes import NOBODY_ASKED, Route
 from leveret.protocol.channel import Channel
 from leveret.protocol.connection import Connection
@@ -33,74 +33,11 @@ from leveret.server.transport import Transport
 if TYPE_CHECKING:
     from multidict import MultiMapping
 
-SLICE_S = 0.002
-# So much is done before the clock is looked at.
-GROUP = 100
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PREFIX, DETAILED, CLUSTER = "rabbitmq_", "rabbitmq_detailed_", "rabbitmq_cluster_"
-PROTOCOL = 'protocol="amqp091"'
+AMQP = "amqp091"
+PROTOCOL = f'protocol="{AMQP}"'
 # Deliveries are counted by channel, which knows no types of queues: all of them are here.
 QUEUE_TYPE = 'queue_type="rabbit_classic_queue"'
 STRATEGY = 'dead_letter_strategy="at_most_once"'
-
-Row = tuple[str, Sequence[float]]
-
-
-class Page:
-    """The text as it grows."""
-
-    __slots__ = ("_end", "_lines", "prefix")
-
-    def __init__(self, prefix: str = PREFIX) -> None:
-        self.prefix = prefix
-        self._lines: list[str] = []
-        self._end = time.perf_counter() + SLICE_S
-
-    async def rest(self) -> None:
-        """Let the loop do something else, if it is time."""
-        if time.perf_counter() >= self._end:
-            await asyncio.sleep(0)
-            self._end = time.perf_counter() + SLICE_S
-
-    def head(self, metric: Metric) -> str:
-        name = self.prefix + metric.name
-        self._lines.append(f"# TYPE {name} {metric.kind}\n# HELP {name} {metric.help}\n")
-        return name
-
-    def add(self, metrics: Sequence[Metric], values: Sequence[float], labels: str = "") -> None:
-        """One value for each metric."""
-        braced = f"{{{labels}}}" if labels else ""
-        for metric, value in zip(metrics, values, strict=True):
-            self._lines.append(f"{self.head(metric)}{braced} {value}\n")
-
-    async def add_rows(self, metrics: Sequence[Metric], rows: Sequence[Row]) -> None:
-        """For each metric the values of all objects, as the format wants it."""
-        lines = self._lines
-        for at, metric in enumerate(metrics):
-            name = self.head(metric)
-            for start in range(0, len(rows), GROUP):
-                lines.append(
-                    "".join([f"{name}{{{labels}}} {values[at]}\n" for labels, values in rows[start : start + GROUP]])
-                )
-                await self.rest()
-
-    async def answer(self) -> Answer:
-        pieces = []
-        for start in range(0, len(self._lines), GROUP):
-            pieces.append("".join(self._lines[start : start + GROUP]).encode("utf-8", "replace"))
-            await self.rest()
-        return Answer(b"".join(pieces), content_type=CONTENT_TYPE)
-
-
-def label(**values: str) -> str:
-    """Labels with their values, which may contain anything."""
-    return ",".join(f'{name}="{escaped(value)}"' for name, value in values.items())
-
-
-def escaped(value: str) -> str:
-    if "\\" in value or '"' in value or "\n" in value:
-        return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-    return value
 
 
 # What is read of objects. Everything shown is a sum of these, so that those of many objects may be added up first.
@@ -169,7 +106,7 @@ def open_connections(ask: Ask) -> list[tuple[Transport, Connection]]:
 # Families of one value
 
 
-def add_node(page: Page, ask: Ask) -> None:
+async def add_node(page: Page, ask: Ask) -> None:
     """The process and the machine."""
     node, sampled = ask.node, ask.statistics.node_counts
     page.add(families.CHURN, list(churn_counts(node).values()))
@@ -178,9 +115,27 @@ def add_node(page: Page, ask: Ask) -> None:
     limits = (files_limit(), files_limit(), memory_limit(node), disk_limit(node), THREADS_MAX, 0, 60)
     page.add(families.NODE, [*limits, (now_ms() - node.started_at) / 1000])
     page.add(families.PERSISTER, [sampled[name] for name in IO_NAMES])
-    churn = ask.broker.churn
-    logins = (churn.logins_succeeded + churn.logins_failed, churn.logins_succeeded, churn.logins_failed)
-    page.add(families.LOGINS, logins, PROTOCOL)
+    await add_logins(page, ask.broker.churn.logins)
+
+
+async def add_logins(page: Page, logins: Logins) -> None:
+    """Logins by protocol; AMQP's also while there are none."""
+    attempts = {AMQP: Attempts(), **logins.protocols}
+    rows = [(label(protocol=name), login_values(one)) for name, one in attempts.items()]
+    await page.add_rows(families.LOGINS, rows)
+
+
+def login_values(one: Attempts) -> tuple[int, ...]:
+    return one.total, one.succeeded, one.failed
+
+
+async def add_sources(page: Page, logins: Logins) -> None:
+    """Logins by what is known of who tried."""
+    rows = []
+    for (address, name, protocol), one in logins.sources.items():
+        known = {"remote_address": address, "username": name, "protocol": protocol}
+        rows.append((label(**{key: value for key, value in known.items() if value}), login_values(one)))
+    await page.add_rows(families.LOGIN_SOURCES, rows)
 
 
 COARSE_NAMES = ("proc_used", "gc_num", "gc_bytes_reclaimed", "context_switches")
@@ -300,7 +255,7 @@ async def get_metrics(ask: Ask) -> Answer:
     vhosts = list(ask.broker.vhosts.values())
     facts = await sum_of_queues(page, vhosts)
     sums = await sum_of_connections(page, ask)
-    add_node(page, ask)
+    await add_node(page, ask)
     page.add(families.QUEUE_COARSE, queue_coarse_values(facts))
     page.add(families.QUEUE, queue_values(facts))
     page.add(families.CHANNEL, sums.channel)
@@ -348,7 +303,7 @@ async def each(
     return found
 
 
-async def add_queues(page: Page, vhosts: Iterable[VirtualHost], wanted: Sequence[str]) -> None:
+async def add_queues(page: Page, ask: Ask, vhosts: Iterable[VirtualHost], wanted: Sequence[str]) -> None:
     """The families of queues that are wanted."""
     if not QUEUE_FAMILIES & set(wanted):
         return
@@ -360,11 +315,60 @@ async def add_queues(page: Page, vhosts: Iterable[VirtualHost], wanted: Sequence
     elif "queue_consumer_count" in wanted:
         await page.add_rows(families.QUEUE_CONSUMERS, [(labels, facts[4:5]) for labels, facts in rows])
     if "channel_queue_exchange_metrics" in wanted:
-        published = [(f"queue_{labels}", facts[8:]) for labels, facts in rows]
-        await page.add_rows(families.QUEUE_PUBLISHED, published)
+        await page.add_rows(families.QUEUE_PUBLISHED, await brought_rows(page, ask, vhosts))
 
 
 QUEUE_FAMILIES = {"queue_coarse_metrics", "queue_metrics", "queue_consumer_count", "channel_queue_exchange_metrics"}
+
+
+async def brought_rows(page: Page, ask: Ask, vhosts: Iterable[VirtualHost]) -> list[tuple[str, tuple[int, ...]]]:
+    """What came to each queue, by exchange."""
+    rows: list[tuple[str, tuple[int, ...]]] = []
+    for vhost in vhosts:
+        tell_parts(ask, vhost)
+        await page.rest()
+    for vhost in vhosts:
+        start = f'queue_vhost="{escaped(vhost.name)}",queue="'
+        ends = {one.tally: label(exchange_vhost=vhost.name, exchange=one.name) for one in vhost.exchanges.values()}
+        queues = [queue for queue in vhost.queues.values() if queue.tally.parts]
+        for at in range(0, len(queues), GROUP):
+            rows += [
+                (f'{start}{escaped(queue.name)}",{ends[other]}', (part.publish,))
+                for queue in queues[at : at + GROUP]
+                for other, part in (queue.tally.parts or {}).items()
+                if other in ends
+            ]
+            await page.rest()
+    return rows
+
+
+async def part_rows(
+    page: Page, ask: Ask, channels: Sequence[tuple[str, Channel]], values: Callable[[Tally], tuple[int, ...]]
+) -> list[tuple[str, tuple[int, ...]]]:
+    """What each channel did with each exchange or queue, as far as these values tell of it."""
+    names = await tally_labels(page, ask)
+    rows = []
+    for labels, channel in channels:
+        ask.node.do(channel.tell_parts)
+        for other, part in list((channel.tally.parts or {}).items()):
+            found = values(part)
+            if any(found) and other in names:
+                rows.append((f"{labels},{names[other]}", found))
+        await page.rest()
+    return rows
+
+
+async def tally_labels(page: Page, ask: Ask) -> dict[Tally, str]:
+    """How exchanges and queues are called, by their tallies."""
+    names: dict[Tally, str] = {}
+    for vhost in list(ask.broker.vhosts.values()):
+        for exchange in vhost.exchanges.values():
+            names[exchange.tally] = label(vhost=vhost.name, exchange=exchange.name)
+        queues = list(vhost.queues.values())
+        for at in range(0, len(queues), GROUP):
+            names |= {queue.tally: label(vhost=vhost.name, queue=queue.name) for queue in queues[at : at + GROUP]}
+            await page.rest()
+    return names
 
 
 async def add_clients(page: Page, ask: Ask, wanted: Sequence[str]) -> None:
@@ -378,11 +382,9 @@ async def add_clients(page: Page, ask: Ask, wanted: Sequence[str]) -> None:
     if "channel_metrics" in wanted:
         await page.add_rows(families.CHANNEL, [(labels, channel_values(channel)) for labels, channel in channels])
     if "channel_exchange_metrics" in wanted:
-        rows = [(labels, published_values(channel.tally)) for labels, channel in channels if channel.tally.publish]
-        await page.add_rows(families.CHANNEL_EXCHANGE, rows)
+        await page.add_rows(families.CHANNEL_EXCHANGE, await part_rows(page, ask, channels, published_values))
     if "channel_queue_metrics" in wanted:
-        rows = [(labels, delivered_values(channel.tally)) for labels, channel in channels]
-        await page.add_rows(families.CHANNEL_QUEUE, [row for row in rows if any(row[1])])
+        await page.add_rows(families.CHANNEL_QUEUE, await part_rows(page, ask, channels, delivered_values))
     names = [(label(channel=connection.name), transport, connection) for transport, connection in connections]
     if "connection_coarse_metrics" in wanted:
         traffic = [(labels, (one.received_bytes, one.sent_bytes)) for labels, one, _ in names]
@@ -407,8 +409,8 @@ ALL = (
 async def get_per_object(ask: Ask) -> Answer:
     """Every queue, channel and connection by itself."""
     page = Page()
-    add_node(page, ask)
-    await add_queues(page, list(ask.broker.vhosts.values()), ALL)
+    await add_node(page, ask)
+    await add_queues(page, ask, list(ask.broker.vhosts.values()), ALL)
     await add_clients(page, ask, ALL)
     sums = await sum_of_connections(page, ask)
     _add_ends(page, ask, sums, (await sum_of_queues(page, list(ask.broker.vhosts.values())))[4])
@@ -423,8 +425,10 @@ async def get_detailed(ask: Ask) -> Answer:
     vhosts = [vhost for vhost in ask.broker.vhosts.values() if not names or vhost.name in names]
     page = Page(DETAILED)
     if NODE_FAMILIES & set(wanted):
-        add_node(page, ask)
-    await add_queues(page, vhosts, wanted)
+        await add_node(page, ask)
+    if "auth_attempt_detailed_metrics" in wanted:
+        await add_sources(page, ask.broker.churn.logins)
+    await add_queues(page, ask, vhosts, wanted)
     await add_clients(page, ask, wanted)
     page.prefix = CLUSTER
     await add_cluster(page, list(ask.broker.vhosts.values()), wanted)

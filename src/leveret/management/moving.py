@@ -115,6 +115,8 @@ def to_exchange(vhost: VirtualHost, rights: Rights, exchange: Exchange, routing_
         exchange.tally.publish_in += 1
         exchange.tally.publish_out += len(queues)
         vhost.router.keep(anew, now)
+        for queue in queues:
+            queue.tally.part(exchange.tally).publish += 1
         taken = [queue.accept(anew, now) for queue in queues]
         return PLACED if any(taken) or not queues else REFUSED
 

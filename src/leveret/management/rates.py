@@ -26,6 +26,8 @@ BASIC = ((605, 5), (3_660, 60))
 BRIEF = ((60, 5),)
 SAMPLES_MAX = 1_000
 
+Policies = Sequence[tuple[int, int]]
+
 NODE = frozenset({*NODE_NAMES, *UNKNOWN})
 
 LENGTHS = frozenset({"messages", "messages_ready", "messages_unacknowledged"})
@@ -84,7 +86,7 @@ class History:
 
     __slots__ = ("_last", "changed_at", "names", "rings")
 
-    def __init__(self, names: tuple[str, ...], policies: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, names: tuple[str, ...], policies: Policies) -> None:
         self.names = names
         self.changed_at = 0
         self._last = array("q")
@@ -118,6 +120,10 @@ class History:
         """By how much a value grows in a second; a length may shrink."""
         difference, elapsed_ms = self.rings[0].change(self.columns(name))
         return difference * 1000 / elapsed_ms
+
+    def bytes(self) -> int:
+        """What its samples take."""
+        return 8 * sum(len(ring.times) + len(ring.values) for ring in self.rings)
 
     def ring_for(self, age_ms: int) -> Ring:
         """The finest that goes back so far, or else the longest."""

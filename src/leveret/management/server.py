@@ -19,7 +19,7 @@ from leveret.management import metrics
 from leveret.management.answers import Answer, Refused, Streamed, from_fault
 from leveret.management.api import ROUTES
 from leveret.management.asking import Ask
-from leveret.management.login import REALM, LocalUser, check_level, login
+from leveret.management.login import REALM, LocalUser, login
 from leveret.management.routes import NOBODY_ASKED, Route
 from leveret.management.statistics import Statistics
 from leveret.server.listeners import close_listeners
@@ -127,16 +127,13 @@ class Management:
         return handle
 
     async def _answer(self, route: Route, request: web.Request, local: User | None) -> Answer:
-        broker = self._node.broker
         path = parts_of(route.path, request.rel_url.raw_path)
         ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
         ask.statistics = self._statistics
         ask.headers = request.headers
         ask.peer = request.remote or ""
         if route.level != NOBODY_ASKED:
-            ask.user = local or login(broker, request)
-            vhost = path.get("vhost")
-            check_level(route.level, ask.user, vhost, vhost in broker.vhosts)
+            ask.user = local or login(self._node.broker, request, route.level, path.get("vhost"))
         if request.can_read_body:
             ask.body_octets = await request.read()
         result = route.handler(ask)

@@ -2,6 +2,7 @@
 
 (1) The node, vhosts and totals are remembered for a day, other objects for an hour; of more than `FULL_MAX` other objects
     the rest for a minute, which is enough for rates. So memory is bounded.
+    Of the parts of tallies (what a channel did with a queue, …) `PARTS_MAX` are remembered, for a minute.
 (2) An object that has done nothing has no history, and one that is gone has none from the next round on.
 (3) A round is done in slices of at most `SLICE_S`, so that 10,000 queues hold nobody up.
 """
@@ -16,15 +17,17 @@ from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
 from leveret.broker.tally import NAMES, Tally
 from leveret.management.figures import NODE_NAMES, node_counts
-from leveret.management.rates import BASIC, BRIEF, GLOBAL, SAMPLE_MS, History
+from leveret.management.rates import BASIC, BRIEF, GLOBAL, SAMPLE_MS, History, Policies
 from leveret.protocol.channel import Channel
 from leveret.server.clock import now_ms
+from leveret.server.memory import HeapUse
 from leveret.server.transport import Transport
 
 if TYPE_CHECKING:
     from leveret.server.node import Node
 
 FULL_MAX = 2_000
+PARTS_MAX = 2_000
 SLICE_S = 0.001
 # So much is looked at before the clock is.
 GROUP = 20
@@ -48,6 +51,7 @@ QUEUE_NAMES = (
     *LENGTHS,
 )
 EXCHANGE_NAMES = ("publish_in", "publish_out")
+PUBLISH_NAMES = ("publish",)
 CONNECTION_NAMES = ("recv_oct", "send_oct", "recv_cnt", "send_cnt")
 
 log = logging.getLogger("leveret.statistics")
@@ -64,11 +68,13 @@ class Statistics:
         self._timer: asyncio.TimerHandle | None = None
         self._round: Iterator[None] | None = None
         self._began_at = 0
+        self._part_count = 0
         self._recent: dict[tuple[object, ...], Any] = {}
         self._recent_at = 0
         self.total = History(TOTAL_NAMES, GLOBAL)
         self.node = History(NODE_NAMES, GLOBAL)
         self.vhosts: dict[object, History] = {}
+        self.heap_use = HeapUse()
         self.node_counts: dict[str, int] = dict.fromkeys(NODE_NAMES, 0)
 
     def recent(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
@@ -96,6 +102,11 @@ class Statistics:
     def of(self, subject: object) -> History | None:
         """The history of a queue, exchange, channel, connection (its Transport) or vhost, if it has one."""
         return self._histories.get(subject) or self.vhosts.get(subject)
+
+    def history_bytes(self) -> int:
+        """What all samples take."""
+        histories = [self.total, self.node, *self.vhosts.values(), *self._histories.values()]
+        return sum(history.bytes() for history in histories)
 
     def idle_since(self, subject: object, otherwise: int) -> int | None:
         """Since when (ms) an object has done nothing; `otherwise` if it never did. None while it does something."""
@@ -129,6 +140,7 @@ class Statistics:
     def _sample_all(self) -> Iterator[None]:
         self._began_at = now = now_ms()
         self._next = {}
+        self._part_count = 0
         broker = self._node.broker
         self.node_counts = node_counts(self._node)
         self.node.begin(now, list(self.node_counts.values()))
@@ -177,11 +189,20 @@ class Statistics:
             lengths = (queue.ready_count, queue.unacked_count)
             values = (t.publish, t.deliver, t.deliver_no_ack, t.redeliver, t.get, t.get_no_ack, t.get_empty, t.ack, *lengths)
             self._keep(queue, QUEUE_NAMES, values)
+            self._sample_parts(t, PUBLISH_NAMES, published_values)
 
     def _sample_channel(self, channel: Channel) -> None:
         values = channel_values(channel.tally)
         if any(values):
+            self._node.do(channel.tell_parts)
             self._keep(channel, CHANNEL_NAMES, values)
+            self._sample_parts(channel.tally, CHANNEL_NAMES, channel_values)
+
+    def _sample_parts(self, tally: Tally, names: tuple[str, ...], values: Callable[[Tally], tuple[int, ...]]) -> None:
+        parts = () if tally.parts is None else list(tally.parts.values())
+        for part in parts[: PARTS_MAX - self._part_count]:
+            self._part_count += 1
+            self._keep(part, names, values(part), BRIEF)
 
     def _sample_exchange(self, exchange: Exchange) -> None:
         tally = exchange.tally
@@ -192,10 +213,10 @@ class Statistics:
         if transport.connection is not None:
             self._keep(transport, CONNECTION_NAMES, connection_values(transport))
 
-    def _keep(self, subject: object, names: tuple[str, ...], values: tuple[int, ...]) -> None:
+    def _keep(self, subject: object, names: tuple[str, ...], values: tuple[int, ...], most: Policies = BASIC) -> None:
         history = self._histories.get(subject)
         if history is None:
-            policies = BASIC if len(self._histories) < FULL_MAX else BRIEF
+            policies = most if len(self._histories) < FULL_MAX else BRIEF
             history = self._histories[subject] = History(names, policies)
         self._next[subject] = history
         history.begin(now_ms(), values)
@@ -205,6 +226,11 @@ def channel_values(t: Tally) -> tuple[int, ...]:
     """The counters of CHANNEL_NAMES."""
     published = (t.publish, t.confirm, t.return_unroutable, t.drop_unroutable)
     return (*published, t.deliver, t.deliver_no_ack, t.redeliver, t.get, t.get_no_ack, t.get_empty, t.ack)
+
+
+def published_values(tally: Tally) -> tuple[int]:
+    """The counters of PUBLISH_NAMES."""
+    return (tally.publish,)
 
 
 def connection_values(transport: Transport) -> tuple[int, int, int, int]:

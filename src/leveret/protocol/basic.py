@@ -99,6 +99,7 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         channel.output,
         channel.unacked,
         channel.tally,
+        channel.tally.part(queue.tally),
         channel.on_consumer_cancelled,
         no_ack=m.no_ack,
         exclusive=m.exclusive,
@@ -146,20 +147,25 @@ def _get(channel: "Channel", m: BasicGet, queue: Queue) -> None:
     if entry is None and queue.loading is not None:
         channel.session.do(AwaitPage(queue, partial(_get, channel, m, queue)))
         return
+    part = channel.tally.part(queue.tally)
     if entry is None:
         channel.tally.get_empty += 1
+        part.get_empty += 1
         reply(channel, False, BasicGetEmpty())
         return
     # So small a request may have a large answer: what one pass sends must be bounded too.
     channel.broker.work.left -= 1 + entry.message.body_size // GET_UNIT
     if m.no_ack:
         channel.tally.get_no_ack += 1
+        part.get_no_ack += 1
         tag = channel.unacked.skip()
     else:
         channel.tally.get += 1
+        part.get += 1
         tag = channel.unacked.record(entry)
     if entry.redelivered:
         channel.tally.redeliver += 1
+        part.redeliver += 1
     origin = entry.message.origin
     answer = BasicGetOk(tag, entry.redelivered, origin.exchange, origin.routing_key, queue.ready_count)
     reply(channel, False, answer)
@@ -210,6 +216,8 @@ def on_tx_select(channel: "Channel", m: TxSelect) -> None:
 def on_tx_commit(channel: "Channel", m: TxCommit) -> None:
     transaction = _transaction(channel)
     channel.transaction = Transaction()
+    for how, entries in transaction.settlements:
+        channel.count_acks(entries, how)
 
     def done() -> None:
         channel.after_settling()

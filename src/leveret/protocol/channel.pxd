@@ -15,7 +15,7 @@ from leveret.wire.output cimport Output
 
 ctypedef const unsigned char* Octets
 
-cdef int BASIC_CLASS, ROUTES_MAX, SPREAD_FROM, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
+cdef int BASIC_CLASS, ROUTES_MAX, SPREAD_FROM, TOLD_AT_ONCE, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
 cdef int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, FRAME_OVERHEAD, HEADER_MIN_SIZE
 cdef unsigned long BASIC_PUBLISH, BASIC_ACK, BASIC_NACK, BASIC_REJECT
 cdef long long PAST
@@ -27,6 +27,9 @@ cdef class Route:
     cdef public bint mandatory
     cdef public bint varies
     cdef public bint traced
+    cdef public long long count
+    cdef public long long lost
+    cdef public long long astray
     cdef public list queues
     cdef public Tally tally
 
@@ -72,6 +75,15 @@ cdef class Channel:
     cdef _finish(self, object incoming)
     @cython.locals(route=Route, flags=long, queues=list, message=Message, queue=Queue, now="long long")
     cdef _publish(self, bytes method, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
+    cdef _go_nowhere(self, Route route, Message message)
+    @cython.locals(queue=Queue, part=Tally)
+    cdef _go_astray(self, Route route, list queues)
+    @cython.locals(route=Route)
+    cpdef tell_parts(self)
+    @cython.locals(part=Tally, straight="long long", queue=Queue)
+    cdef object _tell_parts_of(self, Route route, object last)
+    @cython.locals(entry=Entry, part=Tally)
+    cpdef count_acks(self, list entries, int how)
     cpdef refuse(self)
     @cython.locals(confirms=Confirms)
     cdef _count_confirm(self)
@@ -90,7 +102,7 @@ cdef class Channel:
     cpdef write_content(self, Message message)
     @cython.locals(p=Octets, start=Py_ssize_t, tag="unsigned long long")
     cdef _on_basic_ack(self, FrameReader reader)
-    @cython.locals(entry=Entry, queue=Queue, consumer=Consumer)
+    @cython.locals(entry=Entry, queue=Queue, consumer=Consumer, part=Tally)
     cdef _settle_one(self, unsigned long long tag)
     cdef _settle_up_to(self, unsigned long long tag)
     @cython.locals(tag="unsigned long long")

@@ -5,7 +5,8 @@ basic.nack, basic.reject. The other methods are decoded and handled by `topology
 
   (1) Frames come in order: a method, and after a basic.publish its header and then its body.
   (2) A route is remembered by the bytes of its basic.publish, if it depends on nothing else, until the broker's epoch
-      changes: a right revoked between two publishes of one burst is felt by the second.
+      changes: a right revoked between two publishes of one burst is felt by the second. It counts its messages, and
+      when it is forgotten, or somebody asks (`tell_parts`), they go to the tallies' parts.
   (3) A channel that was closed for an error ignores everything but channel.close and channel.close-ok.
 """
 
@@ -43,6 +44,7 @@ from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, Requeue, noth
 from leveret.protocol.spread import Spread
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
+from leveret.protocol.telling import Tell
 from leveret.protocol.trace import trace_delivery, trace_publish
 from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
@@ -85,25 +87,34 @@ from leveret.wire.values import Table, kind_of
 BASIC_CLASS = 60
 ROUTES_MAX = 4096
 SPREAD_FROM = 1000
+TOLD_AT_ONCE = 16
 MANDATORY = 1
 IMMEDIATE = 2
 # The time to live of a message that goes nowhere.
 PAST = -2
+# What is published to an exchange that is not there.
+NOWHERE = Tally()
 
 
 class Route:
-    """Where the messages of one exchange and routing key go."""
+    """Where the messages of one exchange and routing key go.
 
-    __slots__ = ("mandatory", "origin", "queues", "tally", "traced", "varies")
+    `count` are those since its count was told, of which `lost` went nowhere and `astray` not to its queues.
+    """
+
+    __slots__ = ("astray", "count", "lost", "mandatory", "origin", "queues", "tally", "traced", "varies")
 
     def __init__(self, origin: Origin, mandatory: bool) -> None:
         self.origin = origin
         self.mandatory = mandatory
         self.varies = False
         self.traced = False
+        self.count = 0
+        self.lost = 0
+        self.astray = 0
         self.queues: list[Queue] = []
         # The exchange's.
-        self.tally = Tally()
+        self.tally = NOWHERE
 
 
 class Channel:
@@ -354,7 +365,10 @@ class Channel:
                 queues = self._route_again(route, message)
             if message.ttl_ms == PAST:
                 queues = []
+            if queues is not route.queues:
+                self._go_astray(route, queues)
         self.tally.publish += 1
+        route.count += 1
         route.tally.publish_in += 1
         route.tally.publish_out += len(queues)
         if route.traced:
@@ -378,10 +392,18 @@ class Channel:
             self._spread(message, queues, now)
 
     def _go_nowhere(self, route: Route, message: Message) -> None:
+        route.lost += 1
         if route.mandatory:
             self.return_message(message)
         else:
             self.tally.drop_unroutable += 1
+
+    def _go_astray(self, route: Route, queues: list[Queue]) -> None:
+        """A message goes to other queues than those of its route."""
+        route.astray += 1
+        for queue in queues:
+            part = queue.tally.part(route.tally)
+            part.publish += 1
 
     def refuse(self) -> None:
         """A queue did not take the last message."""
@@ -410,6 +432,7 @@ class Channel:
     def _route(self, method: bytes) -> Route:
         """The route of a basic.publish, remembered or looked up."""
         if self._epoch != self.broker.epoch:
+            self.tell_parts()
             self._routes = {}
             self._epoch = self.broker.epoch
             self.session.check_throttle()
@@ -450,9 +473,42 @@ class Channel:
             route.queues = router.route(exchange, key, None)
             route.varies = not router.cacheable
         if len(self._routes) >= ROUTES_MAX:
+            self.tell_parts()
             self._routes = {}
         self._routes[method] = route
         return route
+
+    def tell_parts(self) -> int:
+        """Add what the routes have counted to the parts of this tally and of the queues'; return how many routes it has.
+
+        Of routes to many queues that is left to the work list; routes to the same queues are told together.
+        """
+        last: Tell | None = None
+        for route in self._routes.values():
+            if route.count:
+                last = self._tell_parts_of(route, last)
+        return len(self._routes)
+
+    def _tell_parts_of(self, route: Route, last: Tell | None) -> Tell | None:
+        part = self.tally.part(route.tally)
+        part.publish += route.count
+        if route.mandatory:
+            part.return_unroutable += route.lost
+        else:
+            part.drop_unroutable += route.lost
+        straight = route.count - route.astray
+        route.count = route.lost = route.astray = 0
+        if len(route.queues) > TOLD_AT_ONCE:
+            if last is not None and last.same(route.tally, route.queues):
+                last.count += straight
+            else:
+                last = Tell(route.tally, route.queues, straight)
+                self.broker.work.add(last)
+        elif straight:
+            for queue in route.queues:
+                part = queue.tally.part(route.tally)
+                part.publish += straight
+        return last
 
     def _exchange(self, name: str) -> Exchange | None:
         """The exchange to publish to; None if there is none and that is all right here."""
@@ -540,6 +596,8 @@ class Channel:
         self.tally.ack += 1
         queue.settle(entry)
         consumer = entry.consumer
+        part = self.tally.part(queue.tally) if consumer is None else consumer.tally
+        part.ack += 1
         if self.shared.limited():
             self.resume_consumers()
         elif consumer is not None and not consumer.active:
@@ -556,9 +614,19 @@ class Channel:
         if self.transaction is not None:
             self.transaction.settle(entries, how)
         else:
-            if how == ACKED:
-                self.tally.ack += len(entries)
+            self.count_acks(entries, how)
             self.session.do(settlement(how, entries, self.after_settling))
+
+    def count_acks(self, entries: list[Entry], how: int) -> None:
+        """Count what was acknowledged; each consumer counts its own when that is done."""
+        if how != ACKED:
+            return
+        self.tally.ack += len(entries)
+        if self.tally.get:
+            for entry in entries:
+                if entry.consumer is None:
+                    part = self.tally.part(entry.queue.tally)
+                    part.ack += 1
 
     def _on_basic_nack(self, index: int, reader: FrameReader) -> None:
         method = decode_method(index, reader.payload(), 4, reader.stop - reader.start)
@@ -648,6 +716,9 @@ class Channel:
 
     def release(self, requeue: Requeue) -> None:
         """Stop consuming and publishing; what is unacknowledged is left to `requeue`. It counts with its vhost's then."""
+        self.tell_parts()
+        self._routes = {}
+        self._last_route = None
         self.vhost.tally.add(self.tally)
         self.tally = Tally()
         consumers = list(self.consumers.values())

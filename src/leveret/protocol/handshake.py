@@ -32,6 +32,8 @@ HEADER_SIZE = len(PROTOCOL_HEADER)
 
 TIMEOUT_MS = 10_000
 MECHANISMS = b"AMQPLAIN PLAIN"
+# As logins are counted.
+PROTOCOL = "amqp091"
 
 # Clients decide by product and version what the broker can do.
 SERVER_PROPERTIES: dict[str, Any] = {
@@ -127,20 +129,29 @@ class Handshake:
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self.mechanism = m.mechanism
         self.state = "securing"
-        try:
-            known = self._known
-            self.user = self._login(m.mechanism, *credentials(m.mechanism, m.response)) if known is None else known
-        except Refused as refused:
-            self._broker.churn.logins_failed += 1
-            raise AccessRefused(
-                f"Login was refused using authentication mechanism {m.mechanism}. For details see the broker logfile."
-            ) from refused
-        self._broker.churn.logins_succeeded += 1
+        self.user = self._login(m) if self._known is None else self._known
         self.state = "tuning"
         settings = self._broker.settings
         return ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
 
-    def _login(self, mechanism: str, name: str, password: bytes) -> User:
+    def _login(self, m: ConnectionStartOk) -> User:
+        """The user whose name and password these are; counted, also if there is none."""
+        logins, name = self._broker.churn.logins, ""
+        try:
+            name, password = credentials(m.mechanism, m.response)
+            user = self._known_user(m.mechanism, name, password)
+        except Refused as refused:
+            logins.count(PROTOCOL, self._peer_host, name, succeeded=False)
+            raise AccessRefused(
+                f"Login was refused using authentication mechanism {m.mechanism}. For details see the broker logfile."
+            ) from refused
+        except SyntaxFault:
+            logins.count(PROTOCOL, self._peer_host, name, succeeded=False)
+            raise
+        logins.count(PROTOCOL, self._peer_host, name, succeeded=True)
+        return user
+
+    def _known_user(self, mechanism: str, name: str, password: bytes) -> User:
         user = self._broker.users.get(name)
         if user is None or not user.has_password(password):
             raise Refused(f"{mechanism} login refused: user '{name}' - invalid credentials")

@@ -41,6 +41,8 @@ class Settle(Task):
             else:
                 queue.settle(entry)
             consumer = entry.consumer
+            if consumer is not None and not self._rejected:
+                consumer.tally.ack += 1
             if consumer is not None and consumer is not last and not consumer.active and not consumer.shared.limited():
                 waiting.append(consumer)
                 last = consumer

@@ -9,7 +9,7 @@ cdef class Subscriber(Consumer):
     cdef int _channel
     cdef Output _output
     cdef Unacked _unacked
-    cdef Tally _tally
+    cdef Tally _channel_tally
     cdef object _on_cancelled
     cdef public object trace
     cdef Origin _origin

@@ -17,9 +17,22 @@ from leveret.wire.values import Table, encode_short_string
 
 
 class Subscriber(Consumer):
-    """A basic.consume of one channel; `on_cancelled` is called when its queue is gone, `trace` is shown each delivery."""
+    """A basic.consume of one channel; `on_cancelled` is called when its queue is gone, `trace` is shown each delivery.
 
-    __slots__ = ("_channel", "_frame", "_on_cancelled", "_origin", "_output", "_tag_end", "_tally", "_unacked", "trace")
+    Of its tallies one counts for the whole channel, the other for what the channel gets from this queue.
+    """
+
+    __slots__ = (
+        "_channel",
+        "_channel_tally",
+        "_frame",
+        "_on_cancelled",
+        "_origin",
+        "_output",
+        "_tag_end",
+        "_unacked",
+        "trace",
+    )
 
     def __init__(  # noqa: PLR0913
         self,
@@ -27,6 +40,7 @@ class Subscriber(Consumer):
         channel: int,
         output: Output,
         unacked: Unacked,
+        channel_tally: Tally,
         tally: Tally,
         on_cancelled: Callable[["Subscriber"], None],
         *,
@@ -37,11 +51,11 @@ class Subscriber(Consumer):
         arguments: Table,
         priority: int,
     ) -> None:
-        Consumer.__init__(self, tag, no_ack, exclusive, window, shared, arguments, priority)
+        Consumer.__init__(self, tag, no_ack, exclusive, window, shared, arguments, priority, tally)
         self._channel = channel
         self._output = output
         self._unacked = unacked
-        self._tally = tally
+        self._channel_tally = channel_tally
         self._on_cancelled = on_cancelled
         self.trace: Callable[[Message, str, bool], None] | None = None
         self._origin: Origin | None = None
@@ -61,14 +75,17 @@ class Subscriber(Consumer):
         if message.origin is not self._origin:
             self._prepare(message.origin)
         if self.no_ack:
-            self._tally.deliver_no_ack += 1
+            self._channel_tally.deliver_no_ack += 1
+            self.tally.deliver_no_ack += 1
             tag = self._unacked.skip()
         else:
-            self._tally.deliver += 1
+            self._channel_tally.deliver += 1
+            self.tally.deliver += 1
             tag = self._unacked.record(entry)
         output = self._output
         if entry.redelivered:
-            self._tally.redeliver += 1
+            self._channel_tally.redeliver += 1
+            self.tally.redeliver += 1
             output.write_numbered(self._frame, self._tag_end + 1, tag << 8 | 1)
         else:
             output.write_numbered(self._frame, self._tag_end, tag)

@@ -42,6 +42,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     unknown_exchange: Literal["refuse", "drop"] = "refuse"
     expiration: Literal["ttl", "epoch"] = "ttl"
     load_definitions: str = ""
+    track_auth_attempt_source: bool = False
 
     def settings(self) -> Settings:
         """What the model and the protocol need of it."""
@@ -55,6 +56,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         settings.ack_timeout_ms = self.consumer_timeout
         settings.drop_to_unknown_exchange = self.unknown_exchange == "drop"
         settings.epoch_expiration = self.expiration == "epoch"
+        settings.logins_by_source = self.track_auth_attempt_source
         settings.node_name = f"leveret@{platform.node() or 'localhost'}"
         return settings
 

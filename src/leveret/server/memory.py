@@ -66,6 +66,64 @@ class Heap:
             self._trim_at = end + TRIM_REST * (end - start)
 
 
+class Mallinfo(ctypes.Structure):
+    """What glibc's mallinfo2 says of its heap, in bytes."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    ]
+
+
+class HeapUse:
+    """How much of the resident heap nobody uses. To find out takes long in a large heap, so it is not done again at once."""
+
+    def __init__(self) -> None:
+        self._mallinfo = _function("mallinfo2")
+        if self._mallinfo is not None:
+            self._mallinfo.restype = Mallinfo
+        self._free_bytes = 0
+        self._look_at = 0
+
+    def free_bytes(self) -> int:
+        """Bytes that are kept for later; 0 where it cannot be told."""
+        start = now_ms()
+        if self._mallinfo is not None and start >= self._look_at:
+            self._free_bytes = max(0, heap_resident_bytes() - int(self._mallinfo().uordblks))
+            end = now_ms()
+            self._look_at = end + TRIM_REST * (end - start)
+        return self._free_bytes
+
+
+def heap_resident_bytes(root: Path = Path("/")) -> int:
+    """How much of the heap is in memory; 0 where the system does not say."""
+    lines = iter(_text(root / "proc/self/smaps").splitlines())
+    for line in lines:
+        if line.endswith("[heap]"):
+            found = next((one for one in lines if one.startswith("Rss:")), "Rss: 0 kB")
+            return int(found.split()[1]) * 1024
+    return 0
+
+
+def mapped_bytes(root: Path = Path("/")) -> int:
+    """Resident memory that is a file's: programs and libraries; 0 where the system does not say."""
+    try:
+        return int((root / "proc/self/statm").read_bytes().split()[2]) * PAGE_BYTES
+    except OSError:
+        return 0
+
+
 def resident_bytes(root: Path = Path("/")) -> int:
     """Memory in use by this process; 0 where the system does not say."""
     try:

@@ -8,6 +8,7 @@ from leveret.management.asking import Ask
 from leveret.management.consuming import channel_name, connection_details, consumer_view
 from leveret.management.lists import chosen, listed
 from leveret.management.moments import moment
+from leveret.management.parts import delivered, published
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Result, Route
 from leveret.protocol.channel import Channel
@@ -101,8 +102,8 @@ def _whole_view(ask: Ask, connection: Connection, channel: Channel) -> dict[str,
     return {
         **channel_view(ask, connection, channel),
         "consumer_details": [consumer_view(ask, channel, consumer) for consumer in channel.consumers.values()],
-        "publishes": [],
-        "deliveries": [],
+        "publishes": published(ask, channel),
+        "deliveries": delivered(ask, channel),
     }
 
 

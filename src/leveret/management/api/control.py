@@ -22,10 +22,12 @@ def stop(ask: Ask) -> Result:
 
 
 def put_settings(ask: Ask) -> Result:
-    """Set memory_watermark, disk_free_limit or log_level until the next start."""
+    """Set memory_watermark, disk_free_limit, log_level or track_auth_attempt_source until the next start."""
     for name, value in ask.body.items():
         if name == "log_level" and value in LEVELS:
             logging.getLogger().setLevel("CRITICAL" if value == "none" else str(value).upper())
+        elif name == "track_auth_attempt_source" and isinstance(value, bool):
+            ask.broker.churn.logins.by_source = value
         elif name in ("memory_watermark", "disk_free_limit") and isinstance(value, int | float) and value >= 0:
             ask.node.set_limit(name, value)
         else:

@@ -12,6 +12,7 @@ from leveret.management.api.bindings import bindings_from, bindings_to, list_bin
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.direct import Direct, check_place, client_of
 from leveret.management.lists import chosen
+from leveret.management.parts import by_channels, sent_on
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Route
@@ -60,8 +61,12 @@ async def get_exchanges(ask: Ask) -> Answer:
 
 def get_exchange(ask: Ask) -> dict[str, Any]:
     """One exchange."""
-    view = exchange_view(ask, ask.vhost, find_exchange(ask))
-    return chosen(ask.query, view | {"incoming": [], "outgoing": []})
+    exchange = find_exchange(ask)
+    view = exchange_view(ask, ask.vhost, exchange)
+    # First what tells the parts.
+    outgoing = sent_on(ask, ask.vhost, exchange)
+    incoming = by_channels(ask, ask.vhost, exchange.tally)
+    return chosen(ask.query, view | {"incoming": incoming, "outgoing": outgoing})
 
 
 async def put_exchange(ask: Ask) -> Answer:

@@ -10,6 +10,7 @@ from leveret.management.answers import Answer, not_found
 from leveret.management.asking import Ask
 from leveret.management.figures import UNKNOWN, alarm_set, churn_counts, disk_free, disk_limit, files_limit, memory_limit
 from leveret.management.lists import chosen, listed
+from leveret.management.memory import MEMORY_PARTS, memory_view
 from leveret.management.rates import with_rates
 from leveret.management.routes import MONITOR, Result, Route
 from leveret.protocol.handshake import SERVER_PROPERTIES
@@ -30,37 +31,6 @@ PLUGINS = [
 ]
 # RabbitMQ's Erlang machine has a limit of processes; here are threads.
 THREADS_MAX = 32_768
-
-# RabbitMQ's parts of memory. Python tells no parts: what is known is in `queue_procs` (messages) and `other_system`.
-MEMORY_PARTS = (
-    "connection_readers",
-    "connection_writers",
-    "connection_channels",
-    "connection_other",
-    "queue_procs",
-    "queue_slave_procs",
-    "quorum_queue_procs",
-    "quorum_queue_dlx_procs",
-    "stream_queue_procs",
-    "stream_queue_replica_reader_procs",
-    "stream_queue_coordinator_procs",
-    "plugins",
-    "metadata_store",
-    "other_proc",
-    "metrics",
-    "mgmt_db",
-    "mnesia",
-    "quorum_ets",
-    "metadata_store_ets",
-    "other_ets",
-    "binary",
-    "msg_index",
-    "code",
-    "atom",
-    "other_system",
-    "allocated_unused",
-    "reserved_unallocated",
-)
 
 
 def node_view(ask: Ask) -> dict[str, Any]:
@@ -131,17 +101,6 @@ def contexts(node: "Node") -> list[dict[str, Any]]:
     ]
 
 
-def memory_view(ask: Ask) -> dict[str, Any]:
-    """Memory by parts: what messages take, and the rest."""
-    resident = resident_bytes()
-    queues = [queue for vhost in ask.broker.vhosts.values() for queue in vhost.queues.values()]
-    messages = min(resident, sum(queue.ready_bytes + queue.unacked_bytes for queue in queues))
-    parts: dict[str, Any] = dict.fromkeys(MEMORY_PARTS, 0)
-    parts["queue_procs"] = messages
-    parts["other_system"] = resident - messages
-    return {**parts, "strategy": "rss", "total": {"erlang": resident, "rss": resident, "allocated": resident}}
-
-
 def get_nodes(ask: Ask) -> Answer:
     """All nodes."""
     return listed(ask.query, [ask.broker.settings.node_name], lambda _: node_view(ask), lambda name: (name,))
@@ -154,7 +113,7 @@ def get_node(ask: Ask) -> Result:
     if ask.query.get("memory") == "true":
         view["memory"] = memory_view(ask)
     if ask.query.get("binary") == "true":
-        view["binary"] = {"queue_procs": memory_view(ask)["queue_procs"], "other": 0}
+        view["binary"] = {"queue_procs": memory_view(ask)["binary"], "other": 0}
     return chosen(ask.query, view)
 
 

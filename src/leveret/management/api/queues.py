@@ -13,7 +13,9 @@ from leveret.management.asking import Ask, parse_bool
 from leveret.management.consuming import connection_details, consumers_of
 from leveret.management.direct import check_place, client_of
 from leveret.management.lists import chosen
+from leveret.management.memory import RECORD_BYTES, body_bytes, queue_bytes
 from leveret.management.moments import moment
+from leveret.management.parts import brought, by_channels
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Route
@@ -22,11 +24,6 @@ from leveret.management.values import parse_table, plain
 from leveret.wire.content import properties_of
 from leveret.wire.properties import FLAG_TIMESTAMP
 from leveret.wire.spec import QueueDeclare, QueueDelete, QueuePurge
-
-# About what a queue and each message in it take besides bodies.
-QUEUE_BYTES = 4096
-ENTRY_BYTES = 300
-RECORD_BYTES = 24
 
 GARBAGE_COLLECTION = {
     "fullsweep_after": -1,
@@ -79,7 +76,9 @@ def queue_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
     if idle_since is not None:
         view["idle_since"] = moment(idle_since)
     if queue_type(queue.arguments) == "quorum":
-        view |= {"leader": node_name, "members": [node_name], "online": [node_name]}
+        view |= {"leader": node_name, "members": [node_name], "online": [node_name], "open_files": {node_name: 0}}
+        # Dead letters are on their way in the same turn.
+        view |= {"messages_dlx": 0, "message_bytes_dlx": 0}
     if queue.owner is not None:
         view["owner_pid_details"] = connection_details(queue.owner)
     return view
@@ -92,7 +91,7 @@ def sizes(queue: Queue) -> dict[str, Any]:
     count = queue.ready_count + queue.unacked_count
     in_memory = count - paged_count
     return {
-        "memory": QUEUE_BYTES + in_memory * ENTRY_BYTES + ready + unacked - paged_bytes + paged_count * RECORD_BYTES,
+        "memory": queue_bytes(queue) + body_bytes(queue) + paged_count * RECORD_BYTES,
         "message_bytes": ready + unacked,
         "message_bytes_ready": ready,
         "message_bytes_unacknowledged": unacked,
@@ -150,8 +149,8 @@ def full_view(ask: Ask, queue: Queue) -> dict[str, Any]:
     """A queue with all that is only shown of one."""
     return queue_view(ask, ask.vhost, queue) | {
         "consumer_details": consumers_of(ask, queue),
-        "deliveries": [],
-        "incoming": [],
+        "deliveries": by_channels(ask, ask.vhost, queue.tally),
+        "incoming": brought(ask, ask.vhost, queue),
     }
 
 

@@ -5,13 +5,14 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from leveret.broker.access import User, hash_password
+from leveret.broker.logins import Attempts
 from leveret.errors import PreconditionFailed
 from leveret.management.answers import Answer, bad_request, created, done, not_found
 from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
-from leveret.management.login import COOKIE, known_user
+from leveret.management.login import COOKIE, counted, known_user
 from leveret.management.routes import ADMINISTRATOR, MONITOR, NOBODY_ASKED, Result, Route
-from leveret.management.texts import find
+from leveret.management.texts import find, text
 from leveret.server.definitions_file import put_user as put
 
 
@@ -96,21 +97,36 @@ def post_login(ask: Ask) -> Result:
     """Log in with a form; the answer sets the page's cookie."""
     form = parse_qs(ask.body_octets.decode("utf-8", "surrogateescape"), keep_blank_values=True)
     name, password = (form.get(key, [""])[0] for key in ("username", "password"))
-    known_user(ask.broker, name, password, ask.peer)
+    with counted(ask.broker, name, ask.peer):
+        known_user(ask.broker, name, password, ask.peer)
     value = base64.b64encode(f"{name}:{password}".encode("utf-8", "surrogateescape")).decode()
     cookie = f"{COOKIE}={quote(value, safe='')}; Path=/; HttpOnly; SameSite=Strict"
     return Answer("ok", headers={"Set-Cookie": cookie})
 
 
 def get_attempts(ask: Ask) -> Result:
-    """Logins by protocol, or by source; none are counted."""
+    """Logins by protocol."""
     check_node(ask)
-    return []
+    return [{"protocol": name, **counts(one)} for name, one in ask.broker.churn.logins.protocols.items()]
+
+
+def get_attempts_by_source(ask: Ask) -> Result:
+    """Logins by address, user and protocol; none unless `track_auth_attempt_source` is set."""
+    check_node(ask)
+    return [
+        {"remote_address": address, "username": text(name), "protocol": protocol, **counts(one)}
+        for (address, name, protocol), one in ask.broker.churn.logins.sources.items()
+    ]
+
+
+def counts(one: Attempts) -> dict[str, int]:
+    return {"auth_attempts": one.total, "auth_attempts_failed": one.failed, "auth_attempts_succeeded": one.succeeded}
 
 
 def delete_attempts(ask: Ask) -> Result:
-    """Count logins anew."""
+    """Count logins anew, of both kinds."""
     check_node(ask)
+    ask.broker.churn.logins.reset()
     return done()
 
 
@@ -131,7 +147,7 @@ ROUTES = [
     Route("GET", "/api/auth/hash_password/{password}", ADMINISTRATOR, get_password_hash),
     Route("GET", "/api/auth/attempts/{node}", MONITOR, get_attempts),
     Route("DELETE", "/api/auth/attempts/{node}", MONITOR, delete_attempts),
-    Route("GET", "/api/auth/attempts/{node}/source", MONITOR, get_attempts),
+    Route("GET", "/api/auth/attempts/{node}/source", MONITOR, get_attempts_by_source),
     Route("DELETE", "/api/auth/attempts/{node}/source", MONITOR, delete_attempts),
     Route("POST", "/api/login", NOBODY_ASKED, post_login),
 ]

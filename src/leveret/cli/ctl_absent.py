@@ -1,0 +1,71 @@
+"""Commands of RabbitMQ's tools that have no meaning here, and why: who runs them hears that, and exits with 69."""
+
+ERLANG = "there is no Erlang here"
+ONE_NODE = "a broker is one node, and there are no clusters yet"
+RESET = "stop the broker and start it on another data folder (--data-dir)"
+LOG = "the log goes to standard error; whoever starts the broker keeps it"
+TLS = "there are no TLS listeners yet"
+MIRRORS = "there are no mirrored queues"
+REPLICAS = "every queue has one replica, here"
+SETTINGS = "settings are not encrypted"
+METADATA = "definitions are kept in SQLite; see 'leveret store'"
+
+ABSENT: dict[str, str] = {
+    "activate_free_disk_space_monitoring": "free disk space is always looked at; see set_disk_free_limit",
+    "add_member": REPLICAS,
+    "await_online_quorum_plus_one": REPLICAS,
+    "await_online_synchronized_mirror": MIRRORS,
+    "certificates": TLS,
+    "change_cluster_node_type": ONE_NODE,
+    "check_if_cluster_has_classic_queue_mirroring_policy": MIRRORS,
+    "check_if_new_quorum_queue_replicas_have_finished_initial_sync": REPLICAS,
+    "cipher_suites": TLS,
+    "command_line_arguments": ERLANG,
+    "consume_event_stream": "see GET /api/stream",
+    "deactivate_free_disk_space_monitoring": "free disk space is always looked at; see set_disk_free_limit",
+    "decode": SETTINGS,
+    "delete_member": REPLICAS,
+    "discover_peers": ONE_NODE,
+    "drain": ONE_NODE,
+    "encode": SETTINGS,
+    "erlang_cookie_hash": ERLANG,
+    "erlang_cookie_sources": ERLANG,
+    "eval": ERLANG,
+    "eval_file": ERLANG,
+    "exec": ERLANG,
+    "force_boot": ONE_NODE,
+    "force_gc": "memory is given back by itself when it is quiet",
+    "force_reset": RESET,
+    "force_standalone_khepri_boot": METADATA,
+    "forget_cluster_node": ONE_NODE,
+    "grow": REPLICAS,
+    "hipe_compile": ERLANG,
+    "join_cluster": ONE_NODE,
+    "list_ciphers": SETTINGS,
+    "list_hashes": SETTINGS,
+    "list_network_interfaces": "the system's own tools know them",
+    "list_operator_policies_with_classic_queue_mirroring": MIRRORS,
+    "list_policies_with_classic_queue_mirroring": MIRRORS,
+    "log_tail": LOG,
+    "log_tail_stream": LOG,
+    "maybe_stuck": ERLANG,
+    "metadata_store_status": METADATA,
+    "observer": ERLANG,
+    "os_env": "the broker's environment is its own; see environment for its settings",
+    "post_upgrade": ONE_NODE,
+    "reclaim_quorum_memory": REPLICAS,
+    "remote_shell": ERLANG,
+    "remove_classic_queue_mirroring_from_policies": MIRRORS,
+    "rename_cluster_node": ONE_NODE,
+    "reset": RESET,
+    "resolver_info": ERLANG,
+    "resume_listeners": "listeners cannot be suspended",
+    "revive": ONE_NODE,
+    "rotate_logs": LOG,
+    "runtime_thread_stats": ERLANG,
+    "schema_info": METADATA,
+    "shrink": REPLICAS,
+    "stop_app": "the broker is its process; see stop",
+    "suspend_listeners": "listeners cannot be suspended",
+    "update_cluster_nodes": ONE_NODE,
+}
