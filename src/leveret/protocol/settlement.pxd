@@ -9,8 +9,9 @@ cdef class Settle(Task):
     cdef list _entries
     cdef object _done
     cdef Py_ssize_t _at
-    @cython.locals(entries=list, end=Py_ssize_t, at=Py_ssize_t, entry=Entry, queue=Queue, waiting=list, consumer=Consumer, last=Consumer)
+    @cython.locals(entries=list, end=Py_ssize_t, at=Py_ssize_t, entry=Entry, queue=Queue, waiting=list, consumer=Consumer, last=Consumer, counted=Consumer, since=Py_ssize_t)
     cpdef bint run(self, Work work) except -1
+    cdef _count(self, Consumer consumer, Py_ssize_t acks)
 
 cdef class Requeue(Task):
     cdef list _entries

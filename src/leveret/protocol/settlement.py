@@ -33,6 +33,9 @@ class Settle(Task):
         end = min(len(entries), self._at + PIECE)
         waiting: list[Consumer] = []
         last: Consumer | None = None
+        # Whose entries these are, and since when: they are counted together.
+        counted: Consumer | None = None
+        since = self._at
         for at in range(self._at, end):
             entry = entries[at]
             queue = entry.queue
@@ -41,11 +44,14 @@ class Settle(Task):
             else:
                 queue.settle(entry)
             consumer = entry.consumer
-            if consumer is not None and not self._rejected:
-                consumer.tally.ack += 1
+            if consumer is not counted:
+                self._count(counted, at - since)
+                counted = consumer
+                since = at
             if consumer is not None and consumer is not last and not consumer.active and not consumer.shared.limited():
                 waiting.append(consumer)
                 last = consumer
+        self._count(counted, end - since)
         self._at = end
         # All of them before the first delivery: they take turns, and the one with the highest priority goes first.
         for consumer in waiting:
@@ -58,6 +64,10 @@ class Settle(Task):
             return False
         self._done()
         return True
+
+    def _count(self, consumer: Consumer | None, acks: int) -> None:
+        if consumer is not None and not self._rejected:
+            consumer.tally.ack += acks
 
 
 class Requeue(Task):
