@@ -176,7 +176,7 @@ ANSWERS: dict[str, Kind] = {
     "consumers/V": [CONSUMER],
     "queues": [QUEUE],
     "queues/V": [QUEUE],
-    f"queues/V/work?{SAMPLES}": QUEUE,
+    f"queues/V/jobs?{SAMPLES}": QUEUE,
     "queues/V/own": QUEUE,
     "queues/V/replicated": QUEUE,
     "exchanges": [EXCHANGE],
@@ -184,7 +184,7 @@ ANSWERS: dict[str, Kind] = {
     "exchanges/V/amq.fanout": EXCHANGE | {"incoming": [table], "outgoing": [table]},
     "bindings": [BINDING | {"properties_key": text}],
     "bindings/V": [BINDING | {"properties_key": text}],
-    "queues/V/work/bindings": [BINDING],
+    "queues/V/jobs/bindings": [BINDING],
     "exchanges/V/amq.fanout/bindings/source": [BINDING],
     "users": [USER],
     "users/guest": USER,
@@ -240,13 +240,13 @@ def names(broker: Running) -> Iterator[dict[str, str]]:
     make_vhost(http, place)
     with connected(broker, vhost) as connection:
         channel = connection.channel()
-        channel.queue_declare("work", durable=True)
+        channel.queue_declare("jobs", durable=True)
         channel.queue_declare("own", exclusive=True)
         channel.queue_declare("replicated", durable=True, arguments={"x-queue-type": "quorum"})
-        channel.queue_bind("work", "amq.fanout", "key", {"a": 1})
+        channel.queue_bind("jobs", "amq.fanout", "key", {"a": 1})
         for _ in range(3):
             channel.basic_publish("amq.fanout", "", b"x")
-        channel.basic_get("work")
+        channel.basic_get("jobs")
         channel.basic_qos(prefetch_count=5)
         channel.basic_consume("own", print, arguments={"x-priority": 3})
         (found,) = (one["name"] for one in http.get("/api/connections") if one["vhost"] == vhost)
@@ -321,7 +321,7 @@ def test_pages_decode_by_rabbit_hole_s_types(kind: str, http: Http, names: dict[
 def test_message_stats_decode_by_rabbit_hole_s_types(http: Http, names: dict[str, str]) -> None:
     """SPEC §9.1: counters are whole numbers and rates are objects, wherever they are."""
     stats = STATS | rated(integer, "publish_in", "publish_out", "confirm", "deliver_no_ack", "get_empty")
-    for path in ("queues/V/work", "exchanges/V/amq.fanout", "channels/H", "vhosts/V"):
+    for path in ("queues/V/jobs", "exchanges/V/amq.fanout", "channels/H", "vhosts/V"):
         asked = "/".join(names.get(part, part) for part in path.split("/"))
         for query in ("", f"?{SAMPLES}"):
             found: dict[str, Any] = http.get(f"/api/{asked}{query}")["message_stats"]

@@ -49,7 +49,11 @@ class Ask:
     @property
     def vhost(self) -> VirtualHost:
         """The vhost that the path names, or 404."""
-        found = find(self.broker.vhosts, self.path["vhost"])
+        return self.found(self.broker.vhosts, "vhost")
+
+    def found(self, things: Mapping[str, T], part: str) -> T:
+        """What this part of the path names, or 404."""
+        found = find(things, self.path[part])
         if found is None:
             raise not_found()
         return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, Refused, bad_request, created, done, not_found
+from leveret.management.answers import Answer, Refused, bad_request, created, done
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.direct import Direct, check_place, client_of
@@ -16,7 +16,6 @@ from leveret.management.parts import by_channels, sent_on
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Route
-from leveret.management.texts import find
 from leveret.management.values import parse_key, parse_properties, parse_table, plain
 from leveret.wire.properties import Properties
 from leveret.wire.spec import ExchangeDeclare, ExchangeDelete
@@ -45,10 +44,7 @@ def exchange_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str,
 
 def find_exchange(ask: Ask) -> Exchange:
     """The exchange that the path names, or 404."""
-    found = find(ask.vhost.exchanges, ask.path["exchange"])
-    if found is None:
-        raise not_found()
-    return found
+    return ask.found(ask.vhost.exchanges, "exchange")
 
 
 async def get_exchanges(ask: Ask) -> Answer:

@@ -7,7 +7,7 @@ from leveret.broker.message import is_stub
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, bad_request, created, done, not_found
+from leveret.management.answers import Answer, bad_request, created, done
 from leveret.management.api.bindings import bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.consuming import connection_details, consumers_of
@@ -19,7 +19,6 @@ from leveret.management.parts import brought, by_channels
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Route
-from leveret.management.texts import find
 from leveret.management.values import parse_table, plain
 from leveret.wire.content import properties_of
 from leveret.wire.properties import FLAG_TIMESTAMP
@@ -156,10 +155,7 @@ def full_view(ask: Ask, queue: Queue) -> dict[str, Any]:
 
 def find_queue(ask: Ask) -> Queue:
     """The queue that the path names, or 404."""
-    found = find(ask.vhost.queues, ask.path["queue"])
-    if found is None:
-        raise not_found()
-    return found
+    return ask.found(ask.vhost.queues, "queue")
 
 
 async def get_queues(ask: Ask) -> Answer:

@@ -12,7 +12,7 @@ from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.login import COOKIE, counted, known_user
 from leveret.management.routes import ADMINISTRATOR, MONITOR, NOBODY_ASKED, Result, Route
-from leveret.management.texts import find, text
+from leveret.management.texts import text
 from leveret.server.definitions_file import put_user as put
 
 
@@ -40,10 +40,7 @@ def get_users_without_permissions(ask: Ask) -> Answer:
 
 def the_user(ask: Ask) -> User:
     """The user that the path names, or 404."""
-    found = find(ask.broker.users, ask.path["user"])
-    if found is None:
-        raise not_found()
-    return found
+    return ask.found(ask.broker.users, "user")
 
 
 def get_user(ask: Ask) -> Result:
