@@ -10,7 +10,8 @@ from leveret.broker.broker import Broker
 from leveret.broker.policy import OPERATOR_SETTINGS, SETTINGS, Policies, Policy
 from leveret.broker.queue import Queue
 from leveret.broker.timers import NEVER
-from leveret.broker.vhost import REAPPLY_PIECE, Reapply, VirtualHost
+from leveret.broker.upkeep import REAPPLY_PIECE, Reapply
+from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import PASS_BUDGET
 from leveret.errors import NotFound, PreconditionFailed
 from leveret.wire.values import Table

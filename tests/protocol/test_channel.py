@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leveret.broker.broker import Broker
-from leveret.protocol.channel import parse_expiration
+from leveret.protocol.expiration import parse_expiration
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN
 from leveret.wire.content import PERSISTENT
 from leveret.wire.properties import Properties

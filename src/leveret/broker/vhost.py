@@ -29,7 +29,7 @@ from leveret.broker.router import Router
 from leveret.broker.shovel import COMPONENT as SHOVEL_COMPONENT
 from leveret.broker.shovel import SHOVELS_MAX, check_shovel
 from leveret.broker.tally import Tally
-from leveret.broker.work import Task, Work
+from leveret.broker.upkeep import DeleteUnused, Demolish, Reapply
 from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
 from leveret.terms import term
 from leveret.wire.content import properties_of
@@ -54,65 +54,6 @@ PREDECLARED = (
 LIMITS = ("max-connections", "max-queues")
 LIMITS_COMPONENT = "vhost-limits"
 OPERATOR_COMPONENT = "operator_policy"
-
-# What following a policy, or removing a queue, costs in the budget of a pass.
-REAPPLY_COST = 10
-REAPPLY_PIECE = 200
-
-
-class DeleteUnused(Task):
-    """Deletes a queue without consumers: the last one has left an auto-delete queue, or a lease (x-expires) has ended."""
-
-    __slots__ = ("_queue", "_vhost")
-
-    def __init__(self, vhost: "VirtualHost", queue: Queue) -> None:
-        self._vhost = vhost
-        self._queue = queue
-
-    def run(self, work: Work) -> bool:
-        if not self._queue.deleted and not self._queue.consumer_count:
-            self._vhost.remove_queue(self._queue)
-        return True
-
-
-class Reapply(Task):
-    """Has the queues and exchanges of a vhost follow its policies, some at a time."""
-
-    __slots__ = ("_pending", "_vhost")
-
-    def __init__(self, vhost: "VirtualHost") -> None:
-        self._vhost = vhost
-        self._pending: list[Queue | Exchange] = [*vhost.queues.values(), *vhost.exchanges.values()]
-
-    def run(self, work: Work) -> bool:
-        for _ in range(REAPPLY_PIECE):
-            if not self._pending:
-                return True
-            work.left -= REAPPLY_COST
-            subject = self._pending.pop()
-            if not subject.deleted:
-                self._vhost.follow(subject)
-        return not self._pending
-
-
-class Demolish(Task):
-    """Removes the queues of a vhost that is gone, some at a time, and what its exchanges hold."""
-
-    __slots__ = ("_vhost",)
-
-    def __init__(self, vhost: "VirtualHost") -> None:
-        self._vhost = vhost
-
-    def run(self, work: Work) -> bool:
-        queues = self._vhost.queues
-        while queues and work.left > 0:
-            work.left -= REAPPLY_COST
-            self._vhost.remove_queue(next(iter(queues.values())))
-        if queues:
-            return False
-        for exchange in self._vhost.exchanges.values():
-            exchange.close()
-        return True
 
 
 class VirtualHost:

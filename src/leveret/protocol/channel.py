@@ -36,6 +36,7 @@ from leveret.errors import (
 )
 from leveret.protocol.confirms import Confirms
 from leveret.protocol.deadlines import Deadlines
+from leveret.protocol.expiration import PAST, parse_expiration, ttl_until
 from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.reply_to import PREFIX, close_reply_to, with_reply_to
@@ -48,7 +49,6 @@ from leveret.protocol.telling import Tell
 from leveret.protocol.trace import trace_delivery, trace_publish
 from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
-from leveret.terms import quoted
 from leveret.wire.content import (
     COPIED,
     FLAG_EXPIRATION,
@@ -90,8 +90,6 @@ SPREAD_FROM = 1000
 TOLD_AT_ONCE = 16
 MANDATORY = 1
 IMMEDIATE = 2
-# The time to live of a message that goes nowhere.
-PAST = -2
 # What is published to an exchange that is not there.
 NOWHERE = Tally()
 
@@ -739,30 +737,3 @@ def check_copies(headers: Table) -> None:
     for name in ("CC", "BCC"):
         if name in headers and not isinstance(headers[name], list):
             raise PreconditionFailed(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind_of(headers[name])}}}')
-
-
-def parse_expiration(expiration: str) -> int:
-    """A time to live in ms; what is not one is refused with RabbitMQ's text."""
-    digits = expiration[1:] if expiration[:1] in ("+", "-") else expiration
-    count = len(digits) - len(digits.lstrip("0123456789"))
-    if not count:
-        raise PreconditionFailed(f"invalid expiration '{expiration}': no_integer")
-    if count < len(digits):
-        raise PreconditionFailed(f"invalid expiration '{expiration}': {{leftover_string,{quoted(digits[count:])}}}")
-    value = int(expiration)
-    if value < 0:
-        raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_negative,{value}}}")
-    if value > EXPIRATION_MAX_MS:
-        raise PreconditionFailed(f"invalid expiration '{expiration}': {{value_too_large,{value}}}")
-    return value
-
-
-def ttl_until(expiration: str, now: int) -> int:
-    """A time to live in ms, from the Unix time in seconds at which it ends; PAST if that is over."""
-    if not expiration.isascii() or not expiration.isdigit():
-        raise PreconditionFailed(f"invalid expiration '{expiration}': no_integer")
-    ttl_ms = int(expiration) * 1000 - now
-    return min(ttl_ms, EXPIRATION_MAX_MS) if ttl_ms > 0 else PAST
-
-
-EXPIRATION_MAX_MS = 315360000000
