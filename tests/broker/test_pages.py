@@ -1,11 +1,13 @@
 """Pages: records of what is paged out."""
 
-from leveret.broker.pages import PAGE_SIZE, Pages
+from leveret.broker.pages import Pages, Sizes
+
+PAGE_SIZE = Sizes().page_count
 
 
 def test_part_of_the_records_is_shown() -> None:
     """SPEC §9.4: a peek reads some of what is paged out, over the bounds of pages."""
-    pages = Pages()
+    pages = Pages(Sizes())
     for seq in range(1, 2 * PAGE_SIZE + 11):
         pages.add(seq, seq << 32, 5, seq % 3, seq % 2 == 0)
     found = pages.span(PAGE_SIZE - 2, 4)

@@ -9,6 +9,7 @@ from tests.store.simulated_disk import SimulatedDisk
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry, Message, new_message
+from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import make_origin
 from leveret.broker.settings import Settings
@@ -122,10 +123,13 @@ class Rig:
         segment_size: int = 1 << 16,
         now: int = NOW,
         sync: bool = True,
+        sizes: Sizes | None = None,
     ) -> None:
+        settings = Settings()
+        settings.sizes = sizes or settings.sizes
         self.disk = cast(SimulatedDisk, disk or SimulatedDisk())
         self.definitions = Definitions(self.disk, history)
-        self.opened = Opened(cast(Disk, self.disk), self.definitions, Settings(), now, segment_size)
+        self.opened = Opened(cast(Disk, self.disk), self.definitions, settings, now, segment_size)
         self.store = self.opened.store
         self.broker: Broker = self.opened.broker
         self.synced_calls = 0

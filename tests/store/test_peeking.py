@@ -29,7 +29,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 
 def copy_of_records(queue: Queue) -> Page:
-    page = Page()
+    page = Page(100)
     for record in queue.pages.span(0, 100):
         page.add(*record)
     assert page.count > 5

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.store.simulated_disk import Content, SimulatedDisk
 from tests.store.support import Rig, letter
 
-from leveret.broker.pages import Pages
+from leveret.broker.pages import Pages, Sizes
 from leveret.store.journal import Journal
 from leveret.store.layout import OFFSET_MASK
 from leveret.store.recovery import Found, Gone
@@ -293,7 +293,7 @@ def test_found_are_in_order_and_of_two_the_later() -> None:
     for seq, number in ((5, 50), (6, 60), (3, 31), (5, 51), (3, 32), (9, 90)):
         places.add(seq, 1 << 32 | number * 16, 1, 0)
         segment.live_count += 1
-    pages = Pages()
+    pages = Pages(Sizes())
     assert places.fill(pages, {6: 2, 7: 1}, journal, True) == {6: 2}
     page = pages.take()
     found = [(page.seq(at), (page.location(at) & OFFSET_MASK) // 16, page.redelivered(at)) for at in range(page.count)]

@@ -3,7 +3,7 @@ from leveret.broker.message cimport Entry
 from leveret.broker.pages cimport Pages
 from leveret.broker.work cimport Task, Work
 
-cdef int DISCARD_PIECE, PAGE_SIZE
+cdef int DISCARD_PIECE, PAGE_COST
 
 cdef class Dispatch(Task):
     cdef public object queue

@@ -4,13 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.broker.chain import unchain
 from leveret.broker.message import Entry
-from leveret.broker.pages import PAGE_SIZE, Pages
+from leveret.broker.pages import Pages
 from leveret.broker.work import Task, Work
 
 if TYPE_CHECKING:
     from leveret.broker.queue import Queue
 
 DISCARD_PIECE = 4096
+# What giving a page free costs in the budget of a pass.
+PAGE_COST = 128
 
 
 class Dispatch(Task):
@@ -65,7 +67,7 @@ class Discard(Task):
     def run(self, work: Work) -> bool:
         if self._pages is not None and self._pages.count:
             work.storage.forget(self._pages.take(), self._ledger)
-            work.left -= PAGE_SIZE // 8
+            work.left -= PAGE_COST
             return False
         for _ in range(DISCARD_PIECE):
             if not self._heads:

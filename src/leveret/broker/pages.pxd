@@ -5,13 +5,19 @@ cdef int RECORD_SIZE
 cdef long COUNT_MAX
 
 @cython.final
+cdef class Sizes:
+    cdef public long page_bytes
+    cdef public int page_count
+    cdef public long long window_bytes
+    cdef public int window_count
+
+@cython.final
 cdef class Page:
     cdef bytearray _records
     cdef public Py_ssize_t count
     cdef public long long body_bytes
     @cython.locals(p=Room, at=Py_ssize_t)
     cpdef add(self, long long seq, long long location, Py_ssize_t body_size, long delivery_count, bint redelivered)
-    cpdef bint is_full(self)
     cpdef close(self)
     @cython.locals(p=Room)
     cpdef long long seq(self, Py_ssize_t index)
@@ -29,6 +35,7 @@ cdef class Page:
 @cython.final
 cdef class Pages:
     cdef list _pages
+    cdef Sizes _sizes
     cdef Page _last
     cdef public Py_ssize_t count
     cdef public long long body_bytes

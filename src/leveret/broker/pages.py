@@ -2,16 +2,33 @@
 
   record := seq u64 | location u64 | body size u32 | delivery count u16 | redelivered u16
 
-A page holds up to 1,024 records in order of seq, and not much more than 2 MiB of bodies. The oldest page is given to
-storage to be loaded, and comes back as entries. Knows nothing of files.
+A page holds up to `Sizes.page_count` records in order of seq, and not much more than `Sizes.page_bytes` of bodies. The
+oldest page is given to storage to be loaded, and comes back as entries. Knows nothing of files.
 """
 
 from leveret.octets import put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 
-PAGE_SIZE = 1024
-PAGE_BYTES = 2 << 20
 RECORD_SIZE = 24
 COUNT_MAX = (1 << 16) - 1
+
+
+class Sizes:
+    """How much of a queue is in memory, and how much goes out or comes back at a time.
+
+    What is ready beyond `window_count` messages or `window_bytes` of bodies is paged out, `page_count` messages or
+    `page_bytes` of bodies at a time; a page comes back when less than half a window is left in front. Beyond the window
+    even the content of what is unacknowledged is only in storage.
+    """
+
+    __slots__ = ("page_bytes", "page_count", "window_bytes", "window_count")
+
+    def __init__(
+        self, window_count: int = 16_384, window_bytes: int = 16 << 20, page_count: int = 1024, page_bytes: int = 2 << 20
+    ) -> None:
+        self.window_count = window_count
+        self.window_bytes = window_bytes
+        self.page_count = page_count
+        self.page_bytes = page_bytes
 
 
 class Page:
@@ -19,8 +36,8 @@ class Page:
 
     __slots__ = ("_records", "body_bytes", "count")
 
-    def __init__(self) -> None:
-        self._records = bytearray(PAGE_SIZE * RECORD_SIZE)
+    def __init__(self, room: int) -> None:
+        self._records = bytearray(room * RECORD_SIZE)
         self.count = 0
         self.body_bytes = 0
 
@@ -34,9 +51,6 @@ class Page:
         put_u16(p, at + 22, redelivered)
         self.count += 1
         self.body_bytes += body_size
-
-    def is_full(self) -> bool:
-        return self.count >= PAGE_SIZE or self.body_bytes >= PAGE_BYTES
 
     def close(self) -> None:
         """Nothing will be added: keep no room for it."""
@@ -82,9 +96,10 @@ class Page:
 class Pages:
     """The pages of one queue, the oldest first; `count` messages with `body_bytes` of bodies."""
 
-    __slots__ = ("_last", "_pages", "body_bytes", "count")
+    __slots__ = ("_last", "_pages", "_sizes", "body_bytes", "count")
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes = sizes
         self._pages: list[Page] = []
         self._last: Page | None = None
         self.count = 0
@@ -93,10 +108,10 @@ class Pages:
     def add(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> None:
         """Page out one more message, behind the others."""
         last = self._last
-        if last is None or last.is_full():
+        if last is None or last.count >= self._sizes.page_count or last.body_bytes >= self._sizes.page_bytes:
             if last is not None:
                 last.close()
-            last = self._last = Page()
+            last = self._last = Page(self._sizes.page_count)
             self._pages.append(last)
         last.add(seq, location, body_size, delivery_count, redelivered)
         self.count += 1

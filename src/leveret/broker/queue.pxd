@@ -2,12 +2,10 @@ cimport cython
 from leveret.broker.chain cimport Chain
 from leveret.broker.consumer cimport Consumer, Rotation
 from leveret.broker.message cimport Entry, Message, is_stub, new_entry
-from leveret.broker.pages cimport Page, Pages
+from leveret.broker.pages cimport Page, Pages, Sizes
 from leveret.broker.tally cimport Tally
 from leveret.broker.work cimport Task, Work
 
-cdef int WINDOW_COUNT, LOAD_BELOW, PAGE_SIZE
-cdef long WINDOW_BYTES, PAGE_BYTES
 cdef long FLOOD_BYTES, PERSISTENT
 
 @cython.final
@@ -30,6 +28,7 @@ cdef class Queue:
     cdef public bint deferred
     cdef public bint special
     cdef public Rotation rotation
+    cdef public Sizes sizes
     cdef public long long next_seq
     cdef public Py_ssize_t ready_count
     cdef public long long ready_bytes
@@ -59,7 +58,7 @@ cdef class Queue:
     cdef public Tally tally
     cdef public object discard
 
-    @cython.locals(entry=Entry)
+    @cython.locals(entry=Entry, stored=bint)
     cpdef bint accept(self, Message message, long long now) except -1
     @cython.locals(entry=Entry)
     cpdef Entry take(self, bint no_ack)
@@ -101,7 +100,7 @@ cdef class Queue:
     cdef _bury(self, Entry entry, str reason)
     cdef _left(self, Entry entry)
     cpdef buried(self, Entry entry)
-    cdef _place(self, Entry entry)
+    cdef _place_delivered(self, Entry entry)
     cdef _gone(self, Entry entry)
     cdef _forget(self, Entry entry)
     @cython.locals(entry=Entry, stored=bint, held=bint)

@@ -22,7 +22,7 @@ from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Cuts, Expiry, Lease
 from leveret.broker.message import Entry, Message, is_stub, new_entry
-from leveret.broker.pages import PAGE_BYTES, PAGE_SIZE, Page, Pages
+from leveret.broker.pages import Page, Pages, Sizes
 from leveret.broker.rewriting import counted
 from leveret.broker.tally import Tally
 from leveret.broker.timers import Timers
@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 
 # From here on a publisher waits a moment for consumers that are busy reading.
 FLOOD_BYTES = 1 << 20
-
-# What is ready beyond the first two is paged out, a page at a time; below the third it comes back.
-WINDOW_COUNT = 16_384
-WINDOW_BYTES = 16 << 20
-LOAD_BELOW = 8_192
 
 
 class Queue:
@@ -89,6 +84,7 @@ class Queue:
         "ready_bytes",
         "ready_count",
         "rotation",
+        "sizes",
         "special",
         "tally",
         "title",
@@ -134,7 +130,8 @@ class Queue:
         self.ledger: Any = None
         self.hold: Any = None
         self.paged = False
-        self.pages = Pages()
+        self.sizes: Sizes = work.storage.sizes
+        self.pages = Pages(self.sizes)
         self.back = Chain()
         self.back_count = 0
         self.back_bytes = 0
@@ -158,10 +155,15 @@ class Queue:
         self.next_seq += 1
         self.work.left -= 1
         self.tally.publish += 1
-        if self.ready_count != 0 or self.rotation.active_count == 0 or not self._offer(entry):
-            self._add(entry)
-        if self.ledger is not None and message.flags & PERSISTENT:
-            self._place(entry)
+        stored = self.ledger is not None and message.flags & PERSISTENT
+        if self.ready_count == 0 and self.rotation.active_count != 0 and self._offer(entry):
+            if stored:
+                self._place_delivered(entry)
+            return True
+        if stored:
+            # Before it can be paged out: what has no place in the journal then is lost with the process.
+            self.work.place(message, self, entry)
+        self._add(entry)
         if entry.waiting and self.rotation.oversized:
             self._reconsider()
         return True
@@ -182,7 +184,7 @@ class Queue:
             entry.queue = self
             self.unacked_count += 1
             self.unacked_bytes += entry.message.body_size
-            if self.unacked_count > WINDOW_COUNT:
+            if self.unacked_count > self.sizes.window_count:
                 self._strip(entry)
         else:
             self.tally.get_no_ack += 1
@@ -245,7 +247,7 @@ class Queue:
         self.work.add(discard)
         # Until it is done storage has not heard of all.
         self.discard = discard if teller is not None and teller is self.ledger else None
-        self.pages = Pages()
+        self.pages = Pages(self.sizes)
         self.back_count = 0
         self.back_bytes = 0
         self.paged = False
@@ -389,7 +391,7 @@ class Queue:
             if self.ledger is not None or entry.location != 0:
                 self._gone(entry)
         consumer.deliver(entry)
-        if self.unacked_count > WINDOW_COUNT and not consumer.no_ack:
+        if self.unacked_count > self.sizes.window_count and not consumer.no_ack:
             self._strip(entry)
 
     # Ready messages
@@ -401,7 +403,7 @@ class Queue:
             self.chain.append(entry)
         self.ready_count += 1
         self.ready_bytes += entry.message.body_size
-        if self.ready_bytes > FLOOD_BYTES or self.ready_count > WINDOW_COUNT:
+        if self.ready_bytes > FLOOD_BYTES or self.ready_count > self.sizes.window_count:
             self._flood()
 
     def _next(self) -> Entry | None:
@@ -419,7 +421,7 @@ class Queue:
             entry = self.chain.first()
         if entry is not None and entry.message.header_size == 0:
             if self.loading is None:
-                stubs = self.chain.stubs(PAGE_SIZE)
+                stubs = self.chain.stubs(self.sizes.page_count)
                 self.loading = stubs
                 self.work.storage.load_stubs(self, stubs)
             return None
@@ -445,7 +447,7 @@ class Queue:
         if not self.work.storage.pages or not self.pageable():
             return
         self.handed.append(entry)
-        if len(self.handed) > PAGE_SIZE:
+        if len(self.handed) > self.sizes.page_count:
             # Not this one: it may still have to take its place.
             handed = self.handed[: len(self.handed) - 1]
             self.handed = [entry]
@@ -469,7 +471,7 @@ class Queue:
             self.work.flooded = self
         if self.paged or not self.work.storage.pages or not self.pageable():
             return
-        if self.ready_count > WINDOW_COUNT or self.ready_bytes > WINDOW_BYTES:
+        if self.ready_count > self.sizes.window_count or self.ready_bytes > self.sizes.window_bytes:
             self.paged = True
             self.back_seq = self.next_seq
 
@@ -480,15 +482,15 @@ class Queue:
 
     def _low(self) -> bool:
         """Whether so little is in memory in front that more should be brought back."""
-        if self.ready_count - self.pages.count - self.back_count >= LOAD_BELOW:
+        if self.ready_count - self.pages.count - self.back_count >= self.sizes.window_count // 2:
             return False
-        return self.ready_bytes - self.pages.body_bytes - self.back_bytes < WINDOW_BYTES // 2
+        return self.ready_bytes - self.pages.body_bytes - self.back_bytes < self.sizes.window_bytes // 2
 
     def _add_behind(self, entry: Entry) -> None:
         self.back.append(entry)
         self.back_count += 1
         self.back_bytes += entry.message.body_size
-        if self.back_count >= 2 * PAGE_SIZE or self.back_bytes >= 2 * PAGE_BYTES:
+        if self.back_count >= 2 * self.sizes.page_count or self.back_bytes >= 2 * self.sizes.page_bytes:
             self.work.storage.page_out(self)
 
     def _load(self) -> None:
@@ -578,9 +580,9 @@ class Queue:
         self.hold = hold
         self.special = True
 
-    def _place(self, entry: Entry) -> None:
-        """Have it stored, if it is still here."""
-        if entry.waiting or entry.queue is not None:
+    def _place_delivered(self, entry: Entry) -> None:
+        """Have it stored, unless its consumer needs no acknowledgement: then it is gone already."""
+        if entry.queue is not None:
             self.work.place(entry.message, self, entry)
 
     def _gone(self, entry: Entry) -> None:
@@ -644,11 +646,16 @@ class Queue:
         held = stored and self.hold is not None
         if self.ready_count == 0 and self.rotation.active_count != 0 and not held and self._offer(entry):
             if stored:
-                self._place(entry)
+                self._place_delivered(entry)
+            return True
+        if stored:
+            self.work.place(message, self, entry)
+        if ttl_ms == 0 and self.paged:
+            # Behind all the others nobody can have it now, and it must not be paged out as if somebody could.
+            self._left(entry)
+            self._bury(entry, "expired")
             return True
         self._add(entry)
-        if stored:
-            self._place(entry)
         if held:
             self.hold.note(entry.seq)
         if self.rotation.oversized:

@@ -1,5 +1,7 @@
 """What an operator may set that the model and the protocol read."""
 
+from leveret.broker.pages import Sizes
+
 
 class Settings:
     """Limits and choices, with their defaults."""
@@ -16,6 +18,7 @@ class Settings:
         "message_size_max",
         "node_name",
         "refuse_prefetch_size",
+        "sizes",
     )
 
     def __init__(self) -> None:
@@ -25,6 +28,7 @@ class Settings:
         self.heartbeat_s = 60
         self.message_size_max = 128 << 20
         self.refuse_prefetch_size = False
+        self.sizes = Sizes()
         # Whether a stored message waits for the disk before a consumer gets it.
         self.deliver_synced = False
         # How long a delivery may stay unacknowledged; 0 is for ever.

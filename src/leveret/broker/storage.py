@@ -10,16 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.broker.message import Entry, Message
-from leveret.broker.pages import Page
+from leveret.broker.pages import Page, Sizes
 
 
 class Storage:
     """Nothing survives."""
 
-    __slots__ = ("pages", "synced")
+    __slots__ = ("pages", "sizes", "synced")
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes | None = None) -> None:
         self.synced = 0
+        self.sizes = sizes or Sizes()
         # Whether queues may page out what is beyond their window.
         self.pages = False
 

@@ -28,7 +28,7 @@ class Plan:
 
     def __init__(self, queue: Queue, offset: int, count: int) -> None:
         self.found: list[Entry | None] = []
-        self.page = Page()
+        self.page = Page(count)
         self.ready_count = queue.ready_count
         self._bytes = 0
         front = queue.ready_count - queue.pages.count - queue.back_count

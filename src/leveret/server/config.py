@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from leveret.broker.pages import Sizes
 from leveret.broker.settings import Settings
 from leveret.server.definitions import Definitions
 
@@ -30,6 +31,10 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     sync: Literal["always", "os"] = "always"
     deliver: Literal["at-once", "synced"] = "at-once"
     segment_size: Annotated[int, msgspec.Meta(ge=1 << 16, le=1 << 30)] = 64 << 20
+    window_count: Annotated[int, msgspec.Meta(ge=2, le=1 << 24)] = 16_384
+    window_size: Annotated[int, msgspec.Meta(ge=1 << 10, le=1 << 40)] = 16 << 20
+    page_count: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)] = 1024
+    page_size: Annotated[int, msgspec.Meta(ge=1, le=1 << 30)] = 2 << 20
     memory_watermark: Annotated[float, msgspec.Meta(ge=0, le=1 << 50)] = 0.6
     disk_free_limit: Annotated[int, msgspec.Meta(ge=0, le=1 << 50)] = 50_000_000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -57,6 +62,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         settings.drop_to_unknown_exchange = self.unknown_exchange == "drop"
         settings.epoch_expiration = self.expiration == "epoch"
         settings.logins_by_source = self.track_auth_attempt_source
+        settings.sizes = Sizes(self.window_count, self.window_size, self.page_count, self.page_size)
         settings.node_name = f"leveret@{platform.node() or 'localhost'}"
         return settings
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from leveret.broker.pages import Pages
+from leveret.broker.pages import Pages, Sizes
 from leveret.errors import AMQPError
 from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownFormat, unpacked
 from leveret.store.disk import Disk, File
@@ -277,7 +277,7 @@ class Inspection:
         queues = []
         titles = {value["id"]: (kind, vhost, name) for kind, vhost, name, value in self.rows if "id" in value}
         for queue_id, found in sorted(recovery.find(titles).items()):
-            pages = Pages()
+            pages = Pages(Sizes())
             found.fill(pages, {}, journal, self.clean)
             kind, vhost, name = titles[queue_id]
             counts = {"messages": pages.count, "bytes": pages.body_bytes}

@@ -45,7 +45,7 @@ class Opened:
         recovery = Recovery(self._disk, journal)
         recovery.read(clean)
         next_id = max(recovery.highest_queue_id, int(self._definitions.fact(LAST_QUEUE_ID) or 0)) + 1
-        self.store = Store(journal, empty_spill(self._disk, segment_size), next_id, recovery.highest_group)
+        self.store = Store(journal, empty_spill(self._disk, segment_size), next_id, recovery.highest_group, settings.sizes)
         self.broker = Broker(settings, self.store)
         self.broker.work.now = now
         self.store.work = self.broker.work

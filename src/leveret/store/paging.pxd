@@ -8,9 +8,9 @@ from leveret.store.records cimport check_room, read_message
 from leveret.store.segment cimport Segment
 from leveret.octets cimport Octets, u16_at, u32_at, u64_at
 
-cdef int PAGE_SIZE, PLACE_SIZE, PLACES_AT, STUBS_MAX
+cdef int PLACE_SIZE, PLACES_AT, STUBS_MAX
 cdef long long OFFSET_MASK
-cdef long PAGE_BYTES, SPILL_NUMBER, GAP_MAX, READ_AHEAD
+cdef long SPILL_NUMBER, GAP_MAX, READ_AHEAD
 
 @cython.locals(spill=Journal, back=Chain, entry=Entry, first=Entry, body_bytes="long long", location="long long")
 cpdef page_out(object store, Queue queue)

@@ -9,7 +9,7 @@ there before.
 from typing import TYPE_CHECKING
 
 from leveret.broker.message import Entry, Message, Origin, new_entry, new_message
-from leveret.broker.pages import PAGE_BYTES, PAGE_SIZE, Page
+from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
 from leveret.octets import u16_at, u32_at, u64_at
 from leveret.store.journal import Journal
@@ -35,9 +35,9 @@ def page_out(store: "Store", queue: Queue) -> None:
     spill = store.spill
     back = queue.back
     body_bytes = 0
-    for _ in range(PAGE_SIZE):
+    for _ in range(queue.sizes.page_count):
         entry = back.first()
-        if entry is None or body_bytes >= PAGE_BYTES:
+        if entry is None or body_bytes >= queue.sizes.page_bytes:
             break
         back.remove(entry)
         body_bytes += entry.message.body_size
@@ -88,7 +88,7 @@ class Filling:
     def __init__(self, store: "Store", queue: Queue, stubs: list[Entry]) -> None:
         self.queue = queue
         self._stubs = stubs
-        page = Page()
+        page = Page(len(stubs))
         for entry in reversed(stubs):
             page.add(entry.seq, entry.location, entry.message.body_size, entry.delivery_count, entry.redelivered)
         self._reading = Reading(store, queue, page)

@@ -365,7 +365,7 @@ class Recovery:
     def _fill(self, store: Store, queue: Queue, found: Found, clean: bool) -> None:
         queue_id = queue.ledger.queue_id
         gone = self._gone_of(queue_id)
-        pages = Pages()
+        pages = Pages(queue.sizes)
         queue.ledger.counts = found.fill(pages, gone.counts, self._journal, clean)
         self.message_count += pages.count
         if queue.pageable():

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
-from leveret.broker.pages import Page
+from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
 from leveret.store.cleaner import Clean, oldest_to_clean
@@ -66,8 +66,10 @@ class Store(Storage):
         "work",
     )
 
-    def __init__(self, journal: Journal, spill: Journal, next_queue_id: int, next_group: int) -> None:
-        Storage.__init__(self)
+    def __init__(
+        self, journal: Journal, spill: Journal, next_queue_id: int, next_group: int, sizes: Sizes | None = None
+    ) -> None:
+        Storage.__init__(self, sizes)
         self.pages = True
         self.journal = journal
         self.spill = spill
