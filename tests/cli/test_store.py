@@ -14,6 +14,7 @@ from tests.crash.load import Books, Load, Peer, contents
 from tests.properties.dialogue import method, publish
 from tests.server.support import Client, Process
 
+from leveret.store.definitions import FORMAT, DefinitionsFile, put
 from leveret.store.segment import HEADER_SIZE
 from leveret.wire import spec
 from leveret.wire.properties import Properties
@@ -158,6 +159,13 @@ def test_check_of_definitions(data: Path) -> None:
     db.close()
     done = store("check", data)
     assert done.returncode == 1
+    assert "definitions.sqlite: the definition of queue 'other' in vhost '/' is damaged" in done.stdout
+    definitions = DefinitionsFile(data)
+    for kind, vhost, name, value in [row for row in definitions.read_rows()[0] if row[0] == "queue"]:
+        definitions.change([put(kind, vhost, name, value), put(kind, vhost, "other", value)])
+    definitions.close()
+    done = store("check", data)
+    assert done.returncode == 1
     assert "definitions.sqlite: queue 'other' in vhost '/' has the id 1 of queue 'orders' in vhost '/'" in done.stdout
     (data / "definitions.sqlite").write_bytes(b"SQLite format 3\0" + bytes(5000))
     done = store("check", data)
@@ -204,7 +212,7 @@ def test_stat(data: Path) -> None:
     done = store("stat", "--json", data)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
-    assert (found["format"], found["clean"], found["messages"], found["bytes"]) == (2, True, 20, 2000)
+    assert (found["format"], found["clean"], found["messages"], found["bytes"]) == (FORMAT, True, 20, 2000)
     assert found["queues"] == [
         {"vhost": "/", "name": "orders", "hidden": False, "messages": 20, "bytes": 2000},
         {"vhost": "/", "name": "other", "hidden": False, "messages": 0, "bytes": 0},

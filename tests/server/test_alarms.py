@@ -607,15 +607,15 @@ def test_what_is_paged_out_is_written_though_nobody_is_answered(tmp_path: Path) 
 
 def slow_down(journal: Any, monkeypatch: pytest.MonkeyPatch, let: threading.Event) -> None:
     """Have syncs wait until they are let."""
-    from leveret.store.journal import Batch
+    from leveret.store.journal import BatchToWrite
 
-    sync = Batch.sync
+    sync = BatchToWrite.sync
 
-    def wait(batch: Batch) -> None:
+    def wait(batch: BatchToWrite) -> None:
         let.wait(PATIENCE)
         sync(batch)
 
-    monkeypatch.setattr(Batch, "sync", wait)
+    monkeypatch.setattr(BatchToWrite, "sync", wait)
 
 
 # Real runs

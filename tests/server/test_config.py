@@ -17,6 +17,7 @@ GIVEN: dict[str, tuple[str, object]] = {
     "data_dir": ("/tmp/data", "/tmp/data"),
     "storage": ("memory", "memory"),
     "sync": ("os", "os"),
+    "accept_loss": ("true", True),
     "segment_size": ("65536", 65536),
     "window_count": ("8", 8),
     "window_size": ("65536", 65536),

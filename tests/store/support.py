@@ -17,7 +17,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.store.committer import Committer, Work, carry_out
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.disk import Disk
-from leveret.store.journal import Batch
+from leveret.store.journal import BatchToWrite
 from leveret.store.opening import Opened
 from leveret.wire.content import PERSISTENT, body_of, check_properties, frame_content
 from leveret.wire.properties import Properties, encode_properties
@@ -104,7 +104,7 @@ class StandIn(Committer):
         except OSError as error:
             self.failed = error
             return
-        if isinstance(work.subject, Batch) and work.sync:
+        if isinstance(work.subject, BatchToWrite) and work.sync:
             self.durable = work.subject.number
 
     def stop(self) -> None:

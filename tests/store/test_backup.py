@@ -9,17 +9,17 @@ from leveret.store.backup import backup
 from leveret.store.definitions import DefinitionsFile
 from leveret.store.disk import Disk
 from leveret.store.inspection import Inspection
-from leveret.store.journal import Batch, Journal
+from leveret.store.journal import BatchToWrite, Journal
 from leveret.store.layout import SETTLE
 from leveret.store.records import write_numbers
 
 
-def taken(journal: Journal) -> Batch:
+def taken(journal: Journal) -> BatchToWrite:
     write_numbers(journal.out, SETTLE, 0, 1, 1, 1)
     return journal.take()
 
 
-def write(journal: Journal, batch: Batch) -> None:
+def write(journal: Journal, batch: BatchToWrite) -> None:
     batch.write()
     batch.sync()
     journal.committed(batch)
@@ -30,7 +30,7 @@ def test_batch_in_a_copy_has_all_before_it_there_too(tmp_path: Path, monkeypatch
     disk = Disk(tmp_path / "data")
     assert disk.lock()
     DefinitionsFile(tmp_path / "data").close()
-    journal = Journal(disk, segment_size=100)
+    journal = Journal(disk, segment_size=200)
     journal.begin(1, 1)
     for _ in range(3):
         write(journal, taken(journal))

@@ -9,7 +9,7 @@ from tests.store.support import Definitions
 
 from leveret.store.committer import Committer, Work
 from leveret.store.definitions import put
-from leveret.store.journal import Batch, Journal, Removal
+from leveret.store.journal import BatchToWrite, Journal, Removal
 
 
 class Loop:
@@ -34,7 +34,7 @@ def loop() -> Loop:
     return Loop()
 
 
-def batches(disk: SimulatedDisk, count: int) -> list[Batch]:
+def batches(disk: SimulatedDisk, count: int) -> list[BatchToWrite]:
     journal = Journal(disk)  # type: ignore[arg-type]
     journal.begin(1, 1)
     found = []
@@ -44,7 +44,7 @@ def batches(disk: SimulatedDisk, count: int) -> list[Batch]:
     return found
 
 
-def work(loop: Loop, name: object, subject: Batch | Removal, **options: bool) -> Work:
+def work(loop: Loop, name: object, subject: BatchToWrite | Removal, **options: bool) -> Work:
     return Work(subject, [], lambda error: loop.done.append((name, error)), **options)
 
 

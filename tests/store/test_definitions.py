@@ -133,7 +133,7 @@ def test_newer_format_is_refused_and_left_as_it_is(file: DefinitionsFile, tmp_pa
         db.execute("DROP TABLE definition")
     db.close()
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(UnknownFormat, match=rf"has format {number}; this version knows {FORMAT}"):
+    with pytest.raises(UnknownFormat, match=rf"has format {number}; this version knows {FORMAT - 1} and {FORMAT}"):
         DefinitionsFile(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
 

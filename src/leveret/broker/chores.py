@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.broker.chain import unchain
 from leveret.broker.message import Entry
-from leveret.broker.pages import Pages
+from leveret.broker.pages import Page
 from leveret.broker.work import Task, Work
 
 if TYPE_CHECKING:
@@ -58,15 +58,15 @@ class Discard(Task):
 
     __slots__ = ("_heads", "_ledger", "_pages", "done")
 
-    def __init__(self, heads: list[Entry], ledger: Any = None, pages: Pages | None = None) -> None:
+    def __init__(self, heads: list[Entry], ledger: Any, pages: list[Page]) -> None:
         self.done = False
         self._heads = heads
         self._ledger = ledger
         self._pages = pages
 
     def run(self, work: Work) -> bool:
-        if self._pages is not None and self._pages.count:
-            work.storage.forget(self._pages.take(), self._ledger)
+        if self._pages:
+            work.storage.forget(self._pages.pop(), self._ledger)
             work.left -= PAGE_COST
             return False
         for _ in range(DISCARD_PIECE):
@@ -78,8 +78,8 @@ class Discard(Task):
                 self._heads.append(entry.next)
                 entry.next = None
             # What was dropped from the middle has left before.
-            if entry.location != 0 and entry.waiting and self._ledger is not None:
-                self._ledger.settle(entry)
+            if entry.location != 0 and entry.waiting:
+                work.storage.forget_entry(entry, self._ledger)
         work.left -= DISCARD_PIECE // 8
         return False
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.broker.message import Message, Origin
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
+from leveret.broker.storage import Damaged
 from leveret.broker.work import Task, Work
 from leveret.wire.content import properties_of
 from leveret.wire.values import Table, Timestamp
@@ -49,7 +50,7 @@ class Burial(Task):
             work.left -= REWRITE_COST
             try:
                 self._bury(work.storage.fetch(entry), reason, work.now)
-            except ValueError as error:
+            except (ValueError, Damaged) as error:
                 # Such as a routing key that no message can carry; those behind it must still be buried.
                 log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
             # Now, and not before: both are in one batch, or none.

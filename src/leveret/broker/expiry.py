@@ -1,12 +1,16 @@
 """When a queue's messages expire: a time for the queue, none for each message.
 
 Messages that live as long as their queue allows expire in the order they came; the first one's time is enough. Those
-with a shorter life of their own are also in a heap, from which what has left the queue is taken out now and then.
+with a time of their own are in a heap, as numbers: a message may be paged out, and its content must not stay for that.
+Numbers of what has left the queue are taken out now and then.
+
+  heap item := expires at (ms) << 64 | seq
 """
 
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from leveret.broker.chain import Priorities
 from leveret.broker.message import Entry
 from leveret.broker.timers import NEVER, Timer, Timers
 
@@ -14,28 +18,67 @@ if TYPE_CHECKING:
     from leveret.broker.queue import Queue
 
 STALE_MAX = 64
+SEQ_MASK = (1 << 64) - 1
+
+
+def heap_item(expires_at: int, seq: int) -> int:
+    return expires_at << 64 | seq
 
 
 class Expiry(Timer):
-    """The timer of one queue's messages."""
+    """The timer of one queue's messages.
 
-    __slots__ = ("_heap", "_queue", "_timers")
+    `_entries` are those with a time of their own that are, or were, ready and in memory; `_cuts` the times that changes of
+    the queue's own have left to what was there then.
+    """
+
+    __slots__ = ("_cuts", "_entries", "_heap", "_queue", "_timers")
 
     def __init__(self, queue: "Queue", timers: Timers) -> None:
         Timer.__init__(self)
         self._queue = queue
         self._timers = timers
-        self._heap: list[tuple[int, int, Entry]] = []
+        self._heap: list[int] = []
+        self._entries: dict[int, Entry] = {}
+        self._cuts: Cuts | None = None
 
-    def watch(self, entry: Entry, own: bool) -> None:
-        """An entry that expires has become ready; `own` says that its message has a time to live of its own."""
-        if own:
-            heappush(self._heap, (entry.expires_at, entry.seq, entry))
-            if len(self._heap) > STALE_MAX + 2 * self._queue.ready_count:
-                self._heap = [item for item in self._heap if item[2].waiting]
-                heapify(self._heap)
-        if entry.expires_at < self.due_at:
-            self._timers.set(self, entry.expires_at)
+    def watch(self, entries: list[Entry]) -> None:
+        """These have become ready."""
+        for entry in entries:
+            if entry.expires_at:
+                self._watch(entry)
+
+    def _watch(self, entry: Entry) -> None:
+        traits = self._queue.traits
+        # Of several priorities, the first to go is not the first to expire.
+        if entry.message.ttl_ms >= 0 or traits.max_priority > 0 or traits.stay_of is not None:
+            self._entries[entry.seq] = entry
+            heappush(self._heap, heap_item(entry.expires_at, entry.seq))
+            self._forget_stale()
+        self.not_after(entry.expires_at)
+
+    def _forget_stale(self) -> None:
+        queue = self._queue
+        if len(self._entries) > STALE_MAX + 2 * (queue.ready_count - queue.pages.count):
+            self._entries = {seq: entry for seq, entry in self._entries.items() if entry.waiting}
+        if len(self._heap) > STALE_MAX + 2 * queue.ready_count:
+            self._heap = [item for item in self._heap if self._is_ready(item & SEQ_MASK)]
+            heapify(self._heap)
+
+    def _is_ready(self, seq: int) -> bool:
+        entry = self._entries.get(seq)
+        return self._queue.pages.has(seq) if entry is None else entry.waiting
+
+    def paged_out(self, entry: Entry) -> None:
+        """A message with a time of its own is in memory no more."""
+        self._entries.pop(entry.seq, None)
+
+    def restore(self, times: list[int]) -> None:
+        """Messages that are paged out expire at these times; each as the heap has it."""
+        self._heap += times
+        heapify(self._heap)
+        if self._heap:
+            self.not_after(self._heap[0] >> 64)
 
     def not_after(self, at: int) -> None:
         """Look at the queue at `at` at the latest."""
@@ -45,25 +88,75 @@ class Expiry(Timer):
     def due(self, now: int) -> None:
         self._queue.expire(now)
 
-    def next_in_heap(self, now: int) -> Entry | None:
-        """A ready entry that has expired, wherever it is."""
+    def next_seq(self, now: int) -> int:
+        """The seq of a ready message with a time of its own that has expired, wherever it is; 0 if there is none."""
         heap = self._heap
-        while heap and (heap[0][0] <= now or not heap[0][2].waiting):
-            entry = heappop(heap)[2]
-            if entry.waiting:
-                return entry
-        return None
+        while heap:
+            item = heap[0]
+            ready = self._is_ready(item & SEQ_MASK)
+            if ready and item >> 64 > now:
+                return 0
+            heappop(heap)
+            if ready:
+                return item & SEQ_MASK
+        return 0
+
+    def entry(self, seq: int) -> Entry | None:
+        """The entry of a ready message with a time of its own; None if it is paged out."""
+        return self._entries.pop(seq, None)
 
     def set_next(self, first: Entry | None) -> None:
         """Set the timer for what is left; `first` is the queue's first entry."""
-        at = self._heap[0][0] if self._heap else NEVER
+        at = self._heap[0] >> 64 if self._heap else NEVER
         if first is not None and first.expires_at:
             at = min(at, first.expires_at)
         self._timers.set(self, at)
 
     def stop(self) -> None:
         self._heap = []
+        self._entries = {}
         self._timers.stop(self)
+
+    # A shorter time for all
+
+    def shorten(self, latest: int) -> None:
+        """Let none of the messages here stay longer than until `latest`.
+
+        They stand before all that come later, so it is enough to look when one comes to the front (`cut_first`) or comes
+        back: a change must not cost by how many there are. With priorities the front is several places, and all are
+        looked at.
+        """
+        queue = self._queue
+        if isinstance(queue.chain, Priorities):
+            for entry in queue.chain.entries():
+                if not entry.expires_at or entry.expires_at > latest:
+                    entry.expires_at = latest
+                    self._watch(entry)
+        if self._cuts is None:
+            self._cuts = Cuts()
+        self._cuts.add(queue.next_seq, latest)
+        queue.cut = True
+        self.not_after(latest)
+
+    def cut(self, entries: list[Entry]) -> None:
+        """Give messages that come back the time that changes have left them."""
+        if self._cuts is not None:
+            for entry in entries:
+                self._cuts.apply(entry)
+
+    def cut_first(self) -> None:
+        """Give the first message the time that changes have left it."""
+        assert self._cuts is not None
+        queue = self._queue
+        entry = queue.chain.first()
+        # What is unacknowledged may come back before the first, and what is paged out comes next.
+        if queue.unacked_count == 0 and (entry is not None or not queue.paged):
+            self._cuts.forget(queue.next_seq if entry is None else entry.seq)
+        if entry is not None:
+            self._cuts.apply(entry)
+        if not self._cuts:
+            self._cuts = None
+            queue.cut = False
 
 
 class Cuts:

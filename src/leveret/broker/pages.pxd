@@ -15,6 +15,7 @@ cdef class Sizes:
 cdef class Page:
     cdef bytearray _records
     cdef public Py_ssize_t count
+    cdef public Py_ssize_t live_count
     cdef public long long body_bytes
     @cython.locals(p=Room, at=Py_ssize_t)
     cpdef add(self, long long seq, long long location, Py_ssize_t body_size, long delivery_count, bint redelivered)
@@ -29,8 +30,12 @@ cdef class Page:
     cpdef long delivery_count(self, Py_ssize_t index)
     @cython.locals(p=Room)
     cpdef bint redelivered(self, Py_ssize_t index)
-    @cython.locals(p=Room, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, found="long long")
-    cpdef bint move(self, long long seq, long long location)
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, found="long long")
+    cpdef Py_ssize_t find(self, long long seq)
+    @cython.locals(p=Room)
+    cpdef move(self, Py_ssize_t index, long long location)
+    cpdef tuple record(self, Py_ssize_t index)
+    cpdef remove(self, Py_ssize_t index)
 
 @cython.final
 cdef class Pages:
@@ -43,7 +48,14 @@ cdef class Pages:
     cpdef add(self, long long seq, long long location, Py_ssize_t body_size, long delivery_count, bint redelivered)
     @cython.locals(page=Page, at=Py_ssize_t, found=list)
     cpdef list span(self, Py_ssize_t offset, Py_ssize_t count)
+    cpdef list take_all(self)
     @cython.locals(page=Page)
     cpdef Page take(self)
-    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+    @cython.locals(page=Page, index=Py_ssize_t)
     cpdef bint move(self, long long seq, long long location)
+    @cython.locals(page=Page)
+    cpdef bint has(self, long long seq)
+    @cython.locals(page=Page, index=Py_ssize_t)
+    cpdef tuple remove(self, long long seq)
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, page=Page)
+    cdef Page _page_of(self, long long seq)

@@ -2,6 +2,8 @@
 
   record := seq u64 | location u64 | body size u32 | delivery count u16 | redelivered u16
 
+What is removed from the middle leaves a record with location 0.
+
 A page holds up to `Sizes.page_count` records in order of seq, and not much more than `Sizes.page_bytes` of bodies. The
 oldest page is given to storage to be loaded, and comes back as entries. Knows nothing of files.
 """
@@ -32,13 +34,14 @@ class Sizes:
 
 
 class Page:
-    """Messages as they were when they went: `count` of them with `body_bytes` of bodies."""
+    """Messages as they were when they went: `count` records, of which `live_count` are not removed, with `body_bytes`."""
 
-    __slots__ = ("_records", "body_bytes", "count")
+    __slots__ = ("_records", "body_bytes", "count", "live_count")
 
     def __init__(self, room: int) -> None:
         self._records = bytearray(room * RECORD_SIZE)
         self.count = 0
+        self.live_count = 0
         self.body_bytes = 0
 
     def add(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> None:
@@ -50,6 +53,7 @@ class Page:
         put_u16(p, at + 20, min(delivery_count, COUNT_MAX))
         put_u16(p, at + 22, redelivered)
         self.count += 1
+        self.live_count += 1
         self.body_bytes += body_size
 
     def close(self) -> None:
@@ -76,21 +80,33 @@ class Page:
         p = self._records
         return u16_at(p, index * RECORD_SIZE + 22) != 0
 
-    def move(self, seq: int, location: int) -> bool:
-        """Storage has moved a message; False if it is not here."""
+    def find(self, seq: int) -> int:
+        """Where a message is; -1 if it is not here."""
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
             found = self.seq(middle)
             if found == seq:
-                p = self._records
-                put_u64(p, middle * RECORD_SIZE + 8, location)
-                return True
+                return middle if self.location(middle) != 0 else -1
             if found < seq:
                 low = middle + 1
             else:
                 high = middle
-        return False
+        return -1
+
+    def move(self, index: int, location: int) -> None:
+        p = self._records
+        put_u64(p, index * RECORD_SIZE + 8, location)
+
+    def record(self, index: int) -> tuple[int, int, int, int, bool]:
+        """One message, as `add` takes it."""
+        body_size, count, redelivered = self.body_size(index), self.delivery_count(index), self.redelivered(index)
+        return self.seq(index), self.location(index), body_size, count, redelivered
+
+    def remove(self, index: int) -> None:
+        self.live_count -= 1
+        self.body_bytes -= self.body_size(index)
+        self.move(index, 0)
 
 
 class Pages:
@@ -121,25 +137,65 @@ class Pages:
         """Up to `count` records in order, without the first `offset`; each as `add` takes it."""
         found: list[tuple[int, int, int, int, bool]] = []
         for page in self._pages:
-            at = min(offset, page.count)
-            offset -= at
+            if offset >= page.live_count:
+                offset -= page.live_count
+                continue
+            at = 0
             while at < page.count and len(found) < count:
-                redelivered = page.redelivered(at)
-                found.append((page.seq(at), page.location(at), page.body_size(at), page.delivery_count(at), redelivered))
+                if page.location(at) != 0:
+                    if offset == 0:
+                        found.append(page.record(at))
+                    else:
+                        offset -= 1
                 at += 1
         return found
+
+    def take_all(self) -> list[Page]:
+        """All pages."""
+        taken, self._pages = self._pages, []
+        self._last = None
+        self.count = 0
+        self.body_bytes = 0
+        return taken
 
     def take(self) -> Page:
         """The oldest page, whose messages are not counted here any more."""
         page = self._pages.pop(0)
         if page is self._last:
             self._last = None
-        self.count -= page.count
+        self.count -= page.live_count
         self.body_bytes -= page.body_bytes
         return page
 
     def move(self, seq: int, location: int) -> bool:
         """Storage has moved a message; False if it is not here."""
+        page = self._page_of(seq)
+        index = -1 if page is None else page.find(seq)
+        if page is None or index < 0:
+            return False
+        page.move(index, location)
+        return True
+
+    def has(self, seq: int) -> bool:
+        """Whether a message is here."""
+        page = self._page_of(seq)
+        return page is not None and page.find(seq) >= 0
+
+    def remove(self, seq: int) -> tuple[int, int, int, int, bool]:
+        """Take a message out that is here; what `add` was told of it."""
+        page = self._page_of(seq)
+        assert page is not None
+        index = page.find(seq)
+        record = page.record(index)
+        page.remove(index)
+        self.count -= 1
+        self.body_bytes -= record[2]
+        if self.count == 0:
+            self._pages = []
+            self._last = None
+        return record
+
+    def _page_of(self, seq: int) -> Page | None:
         low, high = 0, len(self._pages)
         while low < high:
             middle = (low + high) // 2
@@ -147,7 +203,7 @@ class Pages:
                 low = middle + 1
             else:
                 high = middle
-        return low > 0 and self._pages[low - 1].move(seq, location)
+        return self._pages[low - 1] if low > 0 else None
 
     def __bool__(self) -> bool:
         return self.count > 0

@@ -51,9 +51,9 @@ cdef class Queue:
     cdef public object loading
     cdef public list handed
     cdef object _timers
-    cdef object _expiry
+    cdef public object expiry
+    cdef public bint cut
     cdef object _deduplication
-    cdef object _cuts
     cdef public bint trimming
     cdef public Tally tally
     cdef public object discard
@@ -92,10 +92,12 @@ cdef class Queue:
     cdef _add_behind(self, Entry entry)
     cpdef _load(self)
     @cython.locals(entry=Entry)
-    cpdef loaded(self, Page page, list entries)
+    cpdef loaded(self, Page page, list entries, Py_ssize_t lost_count=*, long long lost_bytes=*)
+    cpdef lose(self, Entry entry)
+    @cython.locals(chain=Chain)
+    cdef _take_out(self, Entry entry)
     cdef _reconsider(self)
     cdef _remove_first(self, Entry entry)
-    @cython.locals(chain=Chain)
     cpdef drop(self, Entry entry, str reason)
     cdef _bury(self, Entry entry, str reason)
     cdef _left(self, Entry entry)
@@ -110,10 +112,11 @@ cdef class Queue:
     @cython.locals(entry=Entry, count=Py_ssize_t)
     cpdef bint trim_some(self) except -1
     @cython.locals(entry=Entry)
-    cdef _cut_first(self)
-    @cython.locals(entry=Entry)
     cdef _watch(self, list entries)
+    cdef object _expiring(self)
     @cython.locals(entry=Entry)
+    cdef _drop_paged(self, long long seq)
+    @cython.locals(entry=Entry, seq="long long")
     cpdef bint expire_some(self, long long now) except -1
     @cython.locals(size=Py_ssize_t, consumer=Consumer)
     cdef _release(self, Entry entry)

@@ -20,7 +20,7 @@ from leveret.broker.chain import Chain, Priorities
 from leveret.broker.chores import Discard, Dispatch, Expire, Trim
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
-from leveret.broker.expiry import Cuts, Expiry, Lease
+from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.message import Entry, Message, is_stub, new_entry
 from leveret.broker.pages import Page, Pages, Sizes
 from leveret.broker.rewriting import counted
@@ -43,13 +43,11 @@ class Queue:
     `owner` is the connection an exclusive queue belongs to. `unused` is done when the last consumer leaves, `expired` when
     the lease (x-expires) ends, `burial` when something was dropped that has somewhere to go; `dead` is what that is.
     `hidden` says that it is none of its vhost's queues. `ledger` and `hold` are storage's. `mark` and `is_queue` serve the
-    router.
+    router. `cut` says that a change has left messages less time (`Expiry.cut_first`).
     """
 
     __slots__ = (
-        "_cuts",
         "_deduplication",
-        "_expiry",
         "_timers",
         "arguments",
         "auto_delete",
@@ -60,12 +58,14 @@ class Queue:
         "bindings",
         "burial",
         "chain",
+        "cut",
         "dead",
         "deferred",
         "deleted",
         "discard",
         "durable",
         "expired",
+        "expiry",
         "handed",
         "hidden",
         "hold",
@@ -138,8 +138,8 @@ class Queue:
         self.back_seq = 0
         self.loading: Page | list[Entry] | None = None
         self.handed: list[Entry] = []
-        self._expiry: Expiry | None = None
-        self._cuts: Cuts | None = None
+        self.expiry: Expiry | None = None
+        self.cut = False
         self.discard: Discard | None = None
         self.tally = Tally()
         self.trimming = False
@@ -223,9 +223,8 @@ class Queue:
             kept.append(entry)
         if kept:
             self.chain.put_back(kept)
-            if self._cuts is not None:
-                for entry in kept:
-                    self._cuts.apply(entry)
+            if self.cut:
+                self._expiring().cut(kept)
             self._watch(kept)
             self._trim()
             self.rotation.revive()
@@ -243,17 +242,20 @@ class Queue:
         if self._deduplication is not None:
             self._forget_keys()
         teller = self._purged()
-        discard = Discard(self.chain.detach() + self.back.detach(), teller, self.pages)
+        pages = self.pages.take_all()
+        if isinstance(self.loading, Page):
+            # What comes of it is of no use; storage must hear of it now, not when it comes.
+            pages.append(self.loading)
+        discard = Discard(self.chain.detach() + self.back.detach(), teller, pages)
         self.work.add(discard)
         # Until it is done storage has not heard of all.
         self.discard = discard if teller is not None and teller is self.ledger else None
-        self.pages = Pages(self.sizes)
         self.back_count = 0
         self.back_bytes = 0
         self.paged = False
         self.loading = None
-        if self._expiry is not None:
-            self._expiry.stop()
+        if self.expiry is not None:
+            self.expiry.stop()
         self.rotation.revive()
         return count
 
@@ -283,7 +285,7 @@ class Queue:
     def _restored(self) -> None:
         # Storage does not hear of a policy that gives messages less time.
         if self.traits.message_ttl_ms is not None and self.ready_count:
-            self._shorten(self.work.now + self.traits.message_ttl_ms)
+            self._expiring().shorten(self.work.now + self.traits.message_ttl_ms)
 
     def apply(self, traits: Traits, now: int) -> None:
         """Follow these limits and times from now on."""
@@ -300,7 +302,7 @@ class Queue:
         limits = (traits.message_ttl_ms, traits.max_length, traits.max_bytes, traits.stay_of, self.hold)
         self.special = traits.deduplicates or any(limit is not None for limit in limits)
         if traits.message_ttl_ms is not None and (self.ready_count or self.unacked_count):
-            self._shorten(now + traits.message_ttl_ms)
+            self._expiring().shorten(now + traits.message_ttl_ms)
         self._trim()
         self.dispatch()
 
@@ -408,13 +410,13 @@ class Queue:
 
     def _next(self) -> Entry | None:
         """The first ready message that has not expired."""
-        if self._cuts is not None:
-            self._cut_first()
+        if self.cut:
+            self._expiring().cut_first()
         entry = self.chain.first()
         while entry is not None and entry.expires_at != 0 and entry.expires_at <= self.work.now:
             self.drop(entry, "expired")
-            if self._cuts is not None:
-                self._cut_first()
+            if self.cut:
+                self._expiring().cut_first()
             entry = self.chain.first()
         if entry is None and self.paged and self.loading is None:
             self._load()
@@ -448,8 +450,8 @@ class Queue:
             return
         self.handed.append(entry)
         if len(self.handed) > self.sizes.page_count:
-            # Not this one: it may still have to take its place.
-            handed = self.handed[: len(self.handed) - 1]
+            # Not this one, which may be here twice: it may still have to take its place, and its content is being sent.
+            handed = [other for other in self.handed if other is not entry]
             self.handed = [entry]
             self.work.storage.strip(self, handed)
 
@@ -460,7 +462,8 @@ class Queue:
         self.loading = None
         if self.traits.counts_deliveries:
             for entry in entries:
-                entry.message = counted(entry.message, entry.delivery_count)
+                if not is_stub(entry.message):
+                    entry.message = counted(entry.message, entry.delivery_count)
         self.rotation.revive()
         self.dispatch()
 
@@ -505,24 +508,20 @@ class Queue:
         self.back_bytes = 0
         self.paged = False
 
-    def loaded(self, page: Page, entries: list[Entry]) -> None:
-        """Storage has brought a page back."""
+    def loaded(self, page: Page, entries: list[Entry], lost_count: int = 0, lost_bytes: int = 0) -> None:
+        """Storage has brought a page back; some of it may be lost."""
         # Purged meanwhile.
-        stale = self.loading is not page or self.deleted
-        if not stale:
-            self.loading = None
+        if self.loading is not page or self.deleted:
+            return
+        self.loading = None
+        self.ready_count -= lost_count
+        self.ready_bytes -= lost_bytes
         for entry in entries:
-            if stale:
-                self._gone(entry)
-                continue
             if self.traits.counts_deliveries and entry.delivery_count:
                 entry.message = counted(entry.message, entry.delivery_count)
             self.chain.append(entry)
-        if stale:
-            return
-        if self._cuts is not None:
-            for entry in entries:
-                self._cuts.apply(entry)
+        if self.cut:
+            self._expiring().cut(entries)
         self._watch(entries)
         if self.paged and self._low():
             self._load()
@@ -530,12 +529,20 @@ class Queue:
         self.rotation.revive()
         self.dispatch()
 
-    def restore_pages(self, pages: Pages, next_seq: int) -> None:
-        """Take back what storage has kept, all of it paged out."""
+    def lose(self, entry: Entry) -> None:
+        """Forget a ready message whose content cannot be had any more."""
+        self._take_out(entry)
+        self.work.storage.lose(entry.location)
+        entry.location = 0
+
+    def restore_pages(self, pages: Pages, next_seq: int, times: list[int]) -> None:
+        """Take back what storage has kept, all of it paged out; `times` are those of messages that have their own."""
         self.pages = pages
         self.ready_count = pages.count
         self.ready_bytes = pages.body_bytes
         self.next_seq = self.back_seq = next_seq
+        if times:
+            self._expiring().restore(times)
         self._restored()
         if pages.count:
             self.paged = True
@@ -544,6 +551,14 @@ class Queue:
     def drop(self, entry: Entry, reason: str) -> None:
         """Drop a ready message; it may be dead-lettered."""
         self.work.left -= 1
+        self._take_out(entry)
+        if self.rotation.oversized:
+            self.rotation.revive()
+        self._left(entry)
+        self._bury(entry, reason)
+
+    def _take_out(self, entry: Entry) -> None:
+        """Take a ready message out, wherever it is in memory."""
         if entry is self.chain.first():
             self._remove_first(entry)
         else:
@@ -556,10 +571,6 @@ class Queue:
                 self.back_count -= 1
                 self.back_bytes -= entry.message.body_size
             chain.forget(entry, self.ready_count)
-        if self.rotation.oversized:
-            self.rotation.revive()
-        self._left(entry)
-        self._bury(entry, reason)
 
     def _bury(self, entry: Entry, reason: str) -> None:
         if self.traits.dead_letter_exchange is None or self.burial is None or self.deleted:
@@ -602,7 +613,8 @@ class Queue:
         if self.ledger is None:
             return None
         self.work.store()
-        if self.unacked_count or self.dead:
+        # Of a transaction that is being committed some are settled, and that does not count yet.
+        if self.unacked_count or self.dead or self.work.storage.has_open_groups():
             return self.ledger
         self.ledger.purge(self.next_seq - 1)
         return self.ledger.locations
@@ -711,61 +723,44 @@ class Queue:
     def _watch(self, entries: list[Entry]) -> None:
         for entry in entries:
             if entry.expires_at:
-                if self._expiry is None:
-                    self._expiry = Expiry(self, self._timers)
-                # Of several priorities, the first to go is not the first to expire.
-                own = entry.message.ttl_ms >= 0 or self.traits.max_priority > 0 or self.traits.stay_of is not None
-                self._expiry.watch(entry, own)
+                self._expiring().watch(entries)
+                return
 
-    def _shorten(self, latest: int) -> None:
-        """Let none of the messages here stay longer than until `latest`.
-
-        They stand before all that come later, so it is enough to look when one comes to the front (`_cut_first`) or comes
-        back: a change must not cost by how many there are. With priorities the front is several places, and all are
-        looked at.
-        """
-        if isinstance(self.chain, Priorities):
-            for entry in self.chain.entries():
-                if not entry.expires_at or entry.expires_at > latest:
-                    entry.expires_at = latest
-                    self._watch([entry])
-        if self._cuts is None:
-            self._cuts = Cuts()
-        self._cuts.add(self.next_seq, latest)
-        if self._expiry is None:
-            self._expiry = Expiry(self, self._timers)
-        self._expiry.not_after(latest)
-
-    def _cut_first(self) -> None:
-        """Give the first message the time that changes have left it."""
-        assert self._cuts is not None
-        entry = self.chain.first()
-        # What is unacknowledged may come back before the first, and what is paged out comes next.
-        if self.unacked_count == 0 and (entry is not None or not self.paged):
-            self._cuts.forget(self.next_seq if entry is None else entry.seq)
-        if entry is not None:
-            self._cuts.apply(entry)
-        if not self._cuts:
-            self._cuts = None
+    def _expiring(self) -> Expiry:
+        if self.expiry is None:
+            self.expiry = Expiry(self, self._timers)
+        return self.expiry
 
     def expire_some(self, now: int) -> bool:
         """Drop what has expired as far as the budget goes; True if nothing expired is left."""
-        expiry = self._expiry
+        expiry = self.expiry
         if expiry is None or self.deleted:
             return True
         while self.work.left > 0:
-            if self._cuts is not None:
-                self._cut_first()
+            if self.cut:
+                expiry.cut_first()
             entry = self.chain.first()
             # What stays for a time of its own goes in the order of these times, not as it came.
             if entry is None or not entry.expires_at or entry.expires_at > now or self.traits.stay_of is not None:
-                entry = expiry.next_in_heap(now)
-            if entry is None:
-                expiry.set_next(self.chain.first())
-                self.dispatch()
-                return True
+                seq = expiry.next_seq(now)
+                if seq == 0:
+                    expiry.set_next(self.chain.first())
+                    self.dispatch()
+                    return True
+                entry = expiry.entry(seq)
+                if entry is None:
+                    self._drop_paged(seq)
+                    continue
             self.drop(entry, "expired")
         return False
+
+    def _drop_paged(self, seq: int) -> None:
+        """Drop a message that has expired while it was paged out."""
+        self.work.left -= 1
+        entry = self.work.storage.stub(*self.pages.remove(seq))
+        self.ready_count -= 1
+        self.ready_bytes -= entry.message.body_size
+        self._bury(entry, "expired")
 
     def _forget(self, entry: Entry) -> None:
         self._release(entry)

@@ -11,6 +11,14 @@ from typing import Any
 
 from leveret.broker.message import Entry, Message
 from leveret.broker.pages import Page, Sizes
+from leveret.wire.content import PERSISTENT
+
+# The flags of a stub in whose place there was a message that survives.
+STORED = PERSISTENT
+
+
+class Damaged(Exception):
+    """A message cannot be had: what is read is not what was written."""
 
 
 class Storage:
@@ -47,6 +55,13 @@ class Storage:
         """The message of a stub, at once."""
         return entry.message
 
+    def stub(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> Entry:
+        """The entry of a message that is paged out, without its content."""
+        raise NotImplementedError
+
+    def lose(self, location: int) -> None:
+        """The message that was kept there is damaged and belongs to no queue any more."""
+
     def release(self, entry: Entry) -> None:
         """What was kept of an entry that no ledger knows is of no use any more."""
 
@@ -55,6 +70,9 @@ class Storage:
 
     def forget(self, page: Page, ledger: Any) -> None:
         """Messages that are paged out are gone."""
+
+    def forget_entry(self, entry: Entry, ledger: Any) -> None:
+        """A message that was ready is gone; `ledger` is told if it is in the journal."""
 
     def put(self, kind: str, vhost: str, name: str, value: dict[str, Any]) -> None:
         """Something was defined, or is defined anew."""
@@ -71,12 +89,22 @@ class Storage:
     def abandon(self, queue: Any, vhost: str, kind: str) -> None:
         """A durable queue is gone."""
 
+    def has_open_groups(self) -> bool:
+        """Whether something is being said that is to count as a whole, and does not yet."""
+        return False
+
+    def fail(self, error: BaseException) -> None:
+        """Something in storage went wrong: nothing may be promised any more."""
+
     def unsynced_size(self) -> int:
         """About how many bytes were said and are not on disk yet."""
         return 0
 
     def flush(self) -> None:
         """A turn is over: what was said may be written."""
+
+    def tidy(self, short: bool) -> None:
+        """Nothing much happens: free space that is of no use; `short` says that there is little of it."""
 
     def begin_group(self) -> int:
         """A number for what is to count as a whole."""

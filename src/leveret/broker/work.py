@@ -93,6 +93,10 @@ class Work:
             except AMQPError as error:
                 # A client's fault, such as a commit that a queue refused, when the client is gone.
                 log.warning("nobody is there to hear: %s", error.reply_text)
+            except OSError as error:
+                # A file's fault: what the task was to store is not stored, and nobody may be told that it is.
+                log.exception("a task on the work list failed")
+                self.storage.fail(error)
             except Exception:
                 # Whoever's task it was is gone; the others' must still be done, and whoever drains is not to blame.
                 log.exception("a task on the work list failed")

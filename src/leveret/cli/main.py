@@ -46,6 +46,9 @@ class Nouns(click.Group):
 @click.option("--port", metavar="PORT", help="Listen for AMQP on this port; 0 takes a free one.  [default: 5672]")
 @click.option("--management-port", metavar="PORT", help="Port of the management API.  [default: 15672]")
 @click.option("--data-dir", metavar="DIR", help="Keep durable data here.  [default: leveret-data]")
+@click.option(
+    "--accept-loss", is_flag=True, default=None, help="Start although definitions are damaged, without what is lost."
+)
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @click.version_option(__version__, message="leveret %(version)s")
 @click.pass_context

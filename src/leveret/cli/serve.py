@@ -21,7 +21,7 @@ from leveret.server.definitions import BadDefinition
 from leveret.server.definitions_file import BadFile
 from leveret.server.node import Node
 from leveret.store.definitions import UnknownFormat
-from leveret.store.opening import InUse, Unusable
+from leveret.store.opening import InUse, Misfit, Unusable
 
 
 def run(config: str | None, flags: dict[str, Any]) -> None:
@@ -38,7 +38,7 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
     raise_file_limit()
     try:
         event_loop()(serve(settings))
-    except (InUse, UnknownFormat, Unusable) as error:
+    except (InUse, Misfit, UnknownFormat, Unusable) as error:
         fail(str(error), 1)
     except BadFile as error:
         fail(str(error), 2)

@@ -1,4 +1,4 @@
-"""The commands `leveret store …`: look at a data folder, and copy it. What they need is imported when they run."""
+"""The commands `leveret store …`: look at a data folder, repair and copy it. What they need is imported when they run."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ WHOLE, DAMAGED, REFUSED = 0, 1, 2
 
 @click.group()
 def store() -> None:
-    """Check, measure and back up a data folder."""
+    """Check, measure, repair and back up a data folder."""
     # What recovery would log is said by the commands themselves.
     logging.getLogger("leveret.store").addHandler(logging.NullHandler())
     logging.getLogger("leveret.store").propagate = False
@@ -114,6 +114,29 @@ def table(rows: list[tuple[str, str, str, str]]) -> None:
 
 def shown(name: str) -> str:
     return name if name.isprintable() else repr(name)
+
+
+@store.command()
+@click.argument("folder", metavar="DIR", type=DIRECTORY)
+def repair(folder: Path) -> None:
+    """Make a folder whose definitions are damaged one that a broker starts on.
+
+    Messages whose queue is lost are kept, in queues of the vhost 'recovered'. Files that cannot be read are kept under
+    other names. Copy the folder first if you can.
+    """
+    from leveret.store import repair as made  # noqa: PLC0415
+    from leveret.store.definitions import FILE_NAME, UnknownFormat  # noqa: PLC0415
+    from leveret.store.inspection import segment_names  # noqa: PLC0415
+    from leveret.store.opening import InUse, Unusable  # noqa: PLC0415
+
+    if not segment_names(folder) and not (folder / FILE_NAME).exists():
+        refuse(f"{folder} is not a data folder")
+    try:
+        said = made.repair(folder)
+    except (InUse, UnknownFormat, Unusable) as error:
+        refuse(str(error))
+    for line in said:
+        click.echo(line)
 
 
 @store.command()

@@ -40,6 +40,12 @@ class Plan:
         for entry in queue.back.span(skipped, count - len(self.found)) if queue.paged else []:
             self._add(entry)
 
+    def entries(self, read: list[Entry]) -> list[Entry | None]:
+        """Those in memory and those that were read, in order; None is one that is damaged."""
+        by_seq = {entry.seq: entry for entry in read}
+        seqs = iter(range(self.page.count))
+        return [by_seq.get(self.page.seq(next(seqs))) if entry is None else entry for entry in self.found]
+
     def _add(self, entry: Entry) -> None:
         if is_stub(entry.message):
             self._add_record(entry.seq, entry.location, entry.message.body_size, entry.delivery_count, entry.redelivered)
@@ -64,11 +70,10 @@ async def peek(node: Node, queue: Queue, offset: int, count: int, shape: Shape) 
         plan = await planned(node, queue, offset, min(count, COUNT_MAX))
         read = await asyncio.wait_for(read_page(node, queue, plan.page), PATIENCE_S)
         if read is not None:
-            rest = iter(read)
-            entries = [next(rest) if entry is None else entry for entry in plan.found]
             return [
                 {**message_view(entry, plan.ready_count - at - 1, shape), "position": at}
-                for at, entry in enumerate(entries, offset)
+                for at, entry in enumerate(plan.entries(read), offset)
+                if entry is not None
             ]
     raise Refused(503, f"{queue.title}: its messages go faster than they can be looked at")
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from errno import EMFILE
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -76,6 +77,8 @@ class Management:
             await self.stop()
             raise
         self._servers.append(server)
+        if not server.sockets:
+            raise OSError(EMFILE, "no descriptor is left to listen with")
         found_host, found_port = server.sockets[0].getsockname()[:2]
         return found_host, found_port
 

@@ -714,6 +714,8 @@ class Channel:
 
     def release(self, requeue: Requeue) -> None:
         """Stop consuming and publishing; what is unacknowledged is left to `requeue`. It counts with its vhost's then."""
+        # What is not confirmed by now never is: the number may be another channel's when it could be.
+        self.confirms = None
         self.tell_parts()
         self._routes = {}
         self._last_route = None

@@ -46,6 +46,8 @@ def close_reply_to(channel: "Channel", consumer: "Subscriber") -> None:
     if channel.reply_to and consumer.queue is channel.broker.replies.get(channel.reply_to):
         del channel.broker.replies[channel.reply_to]
         channel.reply_to = ""
+        # What it has not read is of no use, here and in storage.
+        consumer.queue.delete()
         channel.broker.changed()
 
 

@@ -11,7 +11,7 @@ from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
 from leveret.errors import PreconditionFailed, ResourceError
-from leveret.protocol.settlement import nothing, settlement
+from leveret.protocol.settlement import REJECTED, nothing, settlement
 
 BUFFERED_SIZE_MAX = 64 << 20
 # What a message or an acknowledgement costs besides its bytes.
@@ -52,7 +52,7 @@ class Transaction:
 class Commit(Task):
     """Carries out a transaction in pieces; `done` is called when all of it is."""
 
-    __slots__ = ("_at", "_done", "_group", "_now", "_partial", "_returned", "_settlements", "_transaction")
+    __slots__ = ("_at", "_burying", "_done", "_group", "_now", "_partial", "_returned", "_settlements", "_transaction")
 
     def __init__(
         self, transaction: Transaction, now: int, returned: Callable[[Message], None], done: Callable[[], None]
@@ -67,6 +67,10 @@ class Commit(Task):
         self._settlements: list[Task] = [
             settlement(how, entries, nothing) for how, entries in reversed(transaction.settlements)
         ]
+        # The queues of what is rejected: dead letters belong to the transaction too.
+        self._burying = list(
+            dict.fromkeys(entry.queue for how, entries in transaction.settlements if how == REJECTED for entry in entries)
+        )
 
     def run(self, work: Work) -> bool:
         # On disk all of it counts, or nothing.
@@ -94,7 +98,11 @@ class Commit(Task):
         while self._settlements and work.left > 0:
             if self._settlements[-1].run(work):
                 self._settlements.pop()
-        return self._at == len(publishes) and not self._settlements
+        while self._burying and not self._settlements and work.left > 0:
+            burial = self._burying[-1].burial
+            if burial is None or burial.run(work):
+                self._burying.pop()
+        return self._at == len(publishes) and not self._settlements and not self._burying
 
     def _publish(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
         live = [queue for queue in queues if not queue.deleted]

@@ -47,6 +47,8 @@ BEHIND_SEGMENT_PART = 2
 # So many times as much is remembered of who gave storage something to write.
 LATELY = 4
 
+LOW_ON_DISK = "low on disk"
+
 log = logging.getLogger("leveret.alarms")
 
 
@@ -101,7 +103,7 @@ def behind_bytes(memory_limit: int, segment_size: int) -> int:
 def disk_alarm(folder: Path, free_limit: int, segment_size: int) -> Alarm:
     """For less free space in this folder than the limit, or than the next segments need."""
     limit = max(free_limit, SEGMENTS_MIN * segment_size)
-    alarm = Alarm("low on disk", limit, lambda: free_bytes(folder) - alarm.limit)
+    alarm = Alarm(LOW_ON_DISK, limit, lambda: free_bytes(folder) - alarm.limit)
     return alarm
 
 
@@ -136,6 +138,8 @@ class Alarms:
         self._given: dict[Transport, int] = {}
         self._given_bytes = 0
         self._most = 0
+        # Called now and then while nothing much happens, and while space is short, which it is told.
+        self.on_quiet: Callable[[bool], None] | None = None
 
     @property
     def watched(self) -> list[Alarm]:
@@ -231,6 +235,9 @@ class Alarms:
         self.look()
         self._quiet = not self._used
         self._used = False
+        short = any(alarm.is_set and alarm.reason == LOW_ON_DISK for alarm in self._alarms)
+        if self.on_quiet is not None and (self._quiet or short):
+            self.on_quiet(short)
         self._arm(LOOK_S if self._quiet else self._delay_s)
 
     def _arm(self, delay_s: float) -> None:

@@ -30,6 +30,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     storage: Literal["disk", "memory"] = "disk"
     sync: Literal["always", "os"] = "always"
     deliver: Literal["at-once", "synced"] = "at-once"
+    accept_loss: bool = False
     segment_size: Annotated[int, msgspec.Meta(ge=1 << 16, le=1 << 30)] = 64 << 20
     window_count: Annotated[int, msgspec.Meta(ge=2, le=1 << 24)] = 16_384
     window_size: Annotated[int, msgspec.Meta(ge=1 << 10, le=1 << 40)] = 16 << 20

@@ -72,6 +72,7 @@ class Node:
         self._heap = Heap(loop, tuned=not self._guest)
         alarms = self._alarms = alarms_of(self._config, loop, self.broker, self._heap)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap, alarms)
+        alarms.on_quiet = outbox.tidy
 
         def transport(link: Link | None = None) -> Transport:
             return Transport(self.broker, inbox, outbox, alarms, self.transports, loop, link)
@@ -182,7 +183,7 @@ class Node:
 def open_store(config: Config) -> "Opened":
     from leveret.store.opening import open_folder  # noqa: PLC0415 - in memory there is no need of SQLite and all that
 
-    return open_folder(Path(config.data_dir), config.settings(), now_ms(), config.segment_size)
+    return open_folder(Path(config.data_dir), config.settings(), now_ms(), config.segment_size, config.accept_loss)
 
 
 def alarms_of(config: Config, loop: asyncio.AbstractEventLoop, broker: Broker, heap: Heap) -> Alarms:

@@ -5,6 +5,7 @@ run everything that was ready. Sockets are polled between two turns, so work in 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from leveret.server.transport import Transport
 
 T = TypeVar("T")
+
+log = logging.getLogger("leveret.server")
 
 HOLD_S = 0.002
 TIMERS_A_TURN = 1000
@@ -61,7 +64,7 @@ class Outbox:
         """Storage has synced."""
         unsynced, self._unsynced = self._unsynced, []
         for transport in unsynced:
-            transport.on_synced()
+            self._have(transport, transport.on_synced)
         self._tell_waiters()
         self.schedule()
 
@@ -134,7 +137,7 @@ class Outbox:
         """Let those go on that were held."""
         held, self._held = self._held, []
         for transport in held:
-            transport.let_go()
+            self._have(transport, transport.let_go)
 
     def schedule(self) -> None:
         """Have a turn ended soon."""
@@ -148,17 +151,34 @@ class Outbox:
         if self._busy:
             busy, self._busy = self._busy, []
             for transport in busy:
-                transport.go_on()
+                self._have(transport, transport.go_on)
         if self._broker.work:
             self._drain()
         self.arm()
         self._broker.storage.flush()
+        if self._broker.work:
+            self.schedule()
         self._alarms.end_turn()
         if self._waiters:
             self._look_for_waiters()
         woken, self._woken = self._woken, []
         for transport in woken:
-            transport.flush()
+            self._have(transport, transport.flush)
+
+    def _have(self, transport: "Transport", act: Callable[[], None]) -> None:
+        """Have a connection do its part; if that fails, it is the only one that ends."""
+        try:
+            act()
+        except Exception:
+            log.exception("a connection failed and is ended")
+            transport.abort()
+
+    def tidy(self, short: bool) -> None:
+        """Nothing much happens: have storage free what is of no use."""
+        storage = self._broker.storage
+        storage.tidy(short)
+        if self._broker.work or storage.position() > storage.synced:
+            self.schedule()
 
     def arm(self) -> None:
         """Have the broker's timers looked at when the next one is due."""

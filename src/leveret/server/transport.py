@@ -403,7 +403,10 @@ class Transport(asyncio.BufferedProtocol):
             if unsent < self._unsent:
                 connection.heard(now_ms())
             self._unsent = unsent
-        connection.tick(max(now_ms(), self._tick_at))
+        try:
+            connection.tick(max(now_ms(), self._tick_at))
+        except Exception:
+            self._crash(connection)
         self._after(connection)
 
 

@@ -22,6 +22,7 @@ from leveret.store.definitions import FILE_NAME, DefinitionsFile, set_fact
 from leveret.store.disk import make_folder, sync_folder
 from leveret.store.inspection import NotData, copy_definitions, kept_out, segment_names
 from leveret.store.opening import InUse
+from leveret.store.store import LAST_BATCH
 
 BUSY_S = 30.0
 TRIES_MAX = 1000
@@ -118,7 +119,8 @@ def _settle_definitions(target: Path, running: bool) -> None:
     """Leave one file, synced; of a running broker it says that it was not stopped."""
     definitions = DefinitionsFile(target)
     if running:
-        definitions.change([set_fact("clean", "no")])
+        # They are newer than the journal's copy, and know of batches that are not in it.
+        definitions.change([set_fact("clean", "no"), set_fact(LAST_BATCH, "0")])
     # SQLite syncs what it moves from its log to the file.
     definitions.close()
     (target / FILE_NAME).chmod(0o600)

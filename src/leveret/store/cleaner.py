@@ -2,7 +2,8 @@
 
 Always the oldest, so that a settlement never outlives the message it is about, nor goes before it:
 
-  (1) It begins when the files are more than twice what is live, and three segments on top.
+  (1) A segment of which nothing is live goes at once. Else it begins when the files are more than twice what is live, and
+      three segments on top, or more in number than that would be; when space is short, as soon as it gives some.
   (2) Copied are live places, each with how often its message was given back by now. Nothing else needs a copy: a
       settlement is of a message that is not there, and a message that was given back has its place behind that, as it
       was moved since, or is being moved now.
@@ -15,16 +16,19 @@ import logging
 from typing import TYPE_CHECKING
 
 from leveret.broker.work import Task, Work
+from leveret.store.checks import overlaps
 from leveret.store.disk import File
 from leveret.store.journal import Journal
 from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT
 from leveret.store.records import read_head, read_place
-from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, read_batch
+from leveret.store.segment import HEADER_SIZE, BatchRead, Segment, next_batch_offset, salvage_batch
 
 if TYPE_CHECKING:
     from leveret.store.store import Store
 
 SPARE_SEGMENTS = 3
+# So many files more than the live messages would fill twice are too many, however small.
+SPARE_FILES = 6
 # What reading a batch, and copying a message, costs in the budget of a pass.
 BATCH_COST = 20
 COPY_COST = 2
@@ -32,20 +36,24 @@ COPY_COST = 2
 log = logging.getLogger("leveret.store")
 
 
-def oldest_to_clean(journal: Journal) -> Segment | None:
+def oldest_to_clean(journal: Journal, short: bool = False) -> Segment | None:
     """The segment to clean next, if that is worth while."""
-    size = live = 0
+    size = live = count = 0
     oldest = journal.current
     for segment in journal.segments.values():
         if segment.aside:
             continue
+        count += 1
         size += segment.size
         live += segment.live_size
         if oldest is None or segment.number < oldest.number:
             oldest = segment
-    if size <= 2 * live + SPARE_SEGMENTS * journal.segment_size:
+    if oldest is None or oldest is journal.current:
         return None
-    return None if oldest is journal.current else oldest
+    if oldest.live_count == 0 or count > 2 * (live // journal.segment_size) + SPARE_FILES:
+        return oldest
+    enough = live + live // 8 + journal.segment_size // 2 if short else 2 * live + SPARE_SEGMENTS * journal.segment_size
+    return oldest if size > enough else None
 
 
 class Unreliable(File):
@@ -71,7 +79,7 @@ class Unreliable(File):
 class Clean(Task):
     """Copies what is live of one segment, some at a time, and has the file removed."""
 
-    __slots__ = ("_at", "_batch", "_file", "_first", "_journal", "_offset", "_segment", "_store")
+    __slots__ = ("_at", "_batch", "_file", "_first", "_journal", "_offset", "_segment", "_span", "_store")
 
     def __init__(self, store: "Store", journal: Journal, segment: Segment) -> None:
         self._store = store
@@ -81,7 +89,9 @@ class Clean(Task):
         # The first segment that may have copies.
         self._first = 0
         self._offset = HEADER_SIZE
-        self._batch: Batch | None = None
+        self._batch: BatchRead | None = None
+        # Which of its spans is being copied, and from where.
+        self._span = 0
         self._at = 0
 
     def run(self, work: Work) -> bool:
@@ -121,35 +131,55 @@ class Clean(Task):
         segment = self._segment
         offset: int | None = self._offset
         while offset is not None and offset < segment.written:
-            self._batch = read_batch(segment, offset, self._file)
-            if self._batch is not None:
-                self._offset = self._batch.offset + len(self._batch.payload)
-                self._at = 0
+            batch = salvage_batch(segment, offset, self._file)
+            if batch is not None and self._is_sound(batch):
+                self._batch = batch
+                self._offset = batch.following
+                self._span = 0
+                self._at = batch.spans[0][0] if batch.spans else 0
                 return True
             offset = next_batch_offset(segment, offset, self._file)
         return False
+
+    def _is_sound(self, batch: BatchRead) -> bool:
+        """The spill's batches say nothing about what is in them; the checks of the file do."""
+        if not self._journal.spills:
+            return True
+        start, end = batch.offset, batch.following
+        return not overlaps(self._segment.read(start, end)[2], start, end)
 
     def _copy(self, work: Work) -> None:
         batch = self._batch
         assert batch is not None
         payload = batch.payload
-        while self._at < len(payload) and work.left > 0:
-            length, kind, count, _, _ = read_head(payload, self._at)
-            if kind == MESSAGE:
-                self._copy_message(batch, count, work)
-            self._at += length
-        if self._at >= len(payload):
+        while self._span < len(batch.spans) and work.left > 0:
+            end = batch.spans[self._span][1]
+            while self._at < end and work.left > 0:
+                length, kind, count, _, _ = read_head(payload, self._at)
+                if kind == MESSAGE:
+                    self._copy_message(batch, count, work)
+                self._at += length
+            if self._at >= end:
+                self._span += 1
+                if self._span < len(batch.spans):
+                    self._at = batch.spans[self._span][0]
+        if self._span >= len(batch.spans):
             self._batch = None
 
-    def _copy_message(self, batch: Batch, count: int, work: Work) -> None:
+    def _copy_message(self, batch: BatchRead, count: int, work: Work) -> None:
         live = []
         for number in range(count):
             place_at = self._at + PLACES_AT + number * PLACE_SIZE
             offset = batch.offset + place_at
-            if not self._segment.is_dead(offset):
-                place = read_place(batch.payload, place_at)
-                place.delivery_count = self._store.count_of(place.queue, place.seq, place.delivery_count)
-                live.append((offset, place))
+            if self._segment.is_dead(offset):
+                continue
+            place = read_place(batch.payload, place_at)
+            if self._store.is_gone(place):
+                self._segment.settle(offset)
+                continue
+            place.delivery_count = self._store.count_of(place.queue, place.seq, place.delivery_count)
+            place.delivered = place.delivered or batch.number <= self._store.delivered_up_to
+            live.append((offset, place))
         if live:
             work.left -= COPY_COST
             self._journal.move(self._segment, batch.payload, self._at, count, live, self._store.moved)

@@ -9,14 +9,14 @@ import threading
 from collections.abc import Callable
 
 from leveret.store.definitions import Change, DefinitionsFile
-from leveret.store.journal import Batch, Removal
+from leveret.store.journal import BatchToWrite, Removal
 from leveret.store.paging import Filling, Reading
 from leveret.store.peeking import Peek
 
 log = logging.getLogger("leveret.store")
 
 Done = Callable[[BaseException | None], None]
-Subject = Batch | Removal | Reading | Filling | Peek
+Subject = BatchToWrite | Removal | Reading | Filling | Peek
 
 
 class Work:

@@ -1,26 +1,36 @@
 """Definitions on disk: vhosts, users, rights, policies, exchanges, queues and bindings as rows of one SQLite table.
 
-definition(kind, vhost, name, value)     value is JSON; AMQP tables in it are base64 of their wire form
-fact(name, value)                        format, clean, last_queue_id
+definition(kind, vhost, name, value, sum)     value is JSON; AMQP tables in it are base64 of their wire form
+fact(name, value)                             format, clean, last_queue_id, changes, last_batch, delivered_up_to
 
 (1) Changes are gathered on the loop and carried out in the committer's thread, a transaction for each batch, before
     the journal's part of it: a queue's row is on disk before any record names its id.
-(2) `fact.format` is 2, for all files of the folder; a higher one is refused, and nothing is written. So is 1, which was
-    never released.
+(2) `fact.format` is 3, for all files of the folder; a higher one is refused, and nothing is written. So is 1, which was
+    never released. In format 2 rows have no `sum`.
 (3) Names are text of any octets: AMQP's need not be UTF-8.
+(4) `sum` is a CRC-32 of the rest of the row: SQLite checks its own pages' structure, not what is in them.
+(5) Somebody else who looks into the file with a lock on it is waited for, as nothing is lost by that; it is said.
 """
 
 import base64
+import logging
 import sqlite3
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
 from leveret.wire.values import Table, decode_table, encode_table
 
 FILE_NAME = "definitions.sqlite"
-FORMAT = 2
+FORMAT = 3
+FORMATS = (2, 3)
+# How long SQLite waits for somebody's lock before that is said, and how often.
+LOCKED_S = 5.0
+LOCKED_MAX = 120
+
+log = logging.getLogger("leveret.store")
 
 Change = tuple[str, tuple[Any, ...]]
 Row = tuple[str, str, str, dict[str, Any]]
@@ -28,7 +38,8 @@ Row = tuple[str, str, str, dict[str, Any]]
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS definition (
-    kind TEXT NOT NULL, vhost TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, vhost, name)
+    kind TEXT NOT NULL, vhost TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, sum INTEGER,
+    PRIMARY KEY (kind, vhost, name)
 ) WITHOUT ROWID;
 """
 
@@ -37,25 +48,47 @@ class UnknownFormat(Exception):
     """The data folder was written by a later version, or by one that was never released."""
 
 
+class DamagedRows(Exception):
+    """Definitions are not as they were written."""
+
+
 class DefinitionsFile:
     """The SQLite file; used by one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self._db = sqlite3.connect(folder / FILE_NAME, isolation_level=None, check_same_thread=False)
+        self._file = folder / FILE_NAME
+        self._db = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False, timeout=LOCKED_S)
+        try:
+            self._open()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _open(self) -> None:
         self._db.text_factory = lambda octets: octets.decode("utf-8", "surrogateescape")
-        self._check_format(folder)
+        found = self._find_format()
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.executescript(_SCHEMA)
-        self.change([set_fact("format", str(FORMAT))])
+        if found == 2:
+            self._add_sums()
+        if found != FORMAT:
+            self.change([set_fact("format", str(FORMAT))])
 
-    def _check_format(self, folder: Path) -> None:
+    def _find_format(self) -> int | None:
+        """The format of what is there; None if nothing is."""
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'fact'").fetchone():
-            return
+            return None
         found = self.fact("format")
-        if found is not None and int(found) != FORMAT:
-            self._db.close()
-            raise UnknownFormat(f"{folder / FILE_NAME} has format {found}; this version knows {FORMAT}")
+        if found is not None and found not in map(str, FORMATS):
+            raise UnknownFormat(f"{self._file} has format {found}; this version knows {' and '.join(map(str, FORMATS))}")
+        return None if found is None else int(found)
+
+    def _add_sums(self) -> None:
+        """Make rows of format 2 those of format 3."""
+        self._db.execute("ALTER TABLE definition ADD COLUMN sum INTEGER")
+        rows = self._db.execute("SELECT kind, vhost, name, value FROM definition").fetchall()
+        self.change([_put(kind, octets(vhost), octets(name), value) for kind, vhost, name, value in rows])
 
     def fact(self, name: str) -> str | None:
         row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
@@ -67,13 +100,34 @@ class DefinitionsFile:
         return [] if found == ["ok"] else found
 
     def rows(self) -> list[Row]:
-        """Everything defined."""
-        found = self._db.execute("SELECT kind, vhost, name, value FROM definition")
-        return [(kind, vhost, name, msgspec.json.decode(value)) for kind, vhost, name, value in found]
+        """Everything defined; DamagedRows if something is not as it was written."""
+        rows, damaged = self.read_rows()
+        if damaged:
+            raise DamagedRows(f"{len(damaged)} rows are damaged, such as {damaged[0]}")
+        return rows
+
+    def read_rows(self) -> tuple[list[Row], list[str]]:
+        """Everything defined that is whole, and the titles of what is not."""
+        rows: list[Row] = []
+        damaged = []
+        for kind, vhost, name, value, found in self._db.execute("SELECT kind, vhost, name, value, sum FROM definition"):
+            if found != row_sum(kind, octets(vhost), octets(name), value):
+                damaged.append(f"{kind} {name!r} in vhost {vhost!r}")
+            else:
+                rows.append((kind, vhost, name, msgspec.json.decode(value)))
+        return rows, damaged
+
+    def drop_damaged_rows(self) -> None:
+        """Remove what is not as it was written."""
+        self._db.execute("BEGIN IMMEDIATE")
+        for kind, vhost, name, value, found in self._db.execute("SELECT * FROM definition").fetchall():
+            if found != row_sum(kind, octets(vhost), octets(name), value):
+                self._db.execute(*remove(kind, vhost, name))
+        self._db.execute("COMMIT")
 
     def change(self, changes: list[Change]) -> None:
         """Carry out changes, all or none."""
-        self._db.execute("BEGIN IMMEDIATE")
+        self._begin()
         try:
             for statement, values in changes:
                 self._db.execute(statement, values)
@@ -84,6 +138,17 @@ class DefinitionsFile:
                 self._db.execute("ROLLBACK")
             raise
 
+    def _begin(self) -> None:
+        for _ in range(LOCKED_MAX):
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                log.warning("%s is locked by another program; what waits for the disk goes on when it is not", FILE_NAME)
+        self._db.execute("BEGIN IMMEDIATE")
+
     def close(self) -> None:
         self._db.close()
 
@@ -93,8 +158,17 @@ def set_fact(name: str, value: str) -> Change:
 
 
 def put(kind: str, vhost: str, name: str, value: dict[str, Any]) -> Change:
-    row = (kind, octets(vhost), octets(name), msgspec.json.encode(value).decode())
-    return "INSERT OR REPLACE INTO definition VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT), ?)", row
+    return _put(kind, octets(vhost), octets(name), msgspec.json.encode(value).decode())
+
+
+def _put(kind: str, vhost: bytes, name: bytes, value: str) -> Change:
+    row = (kind, vhost, name, value, row_sum(kind, vhost, name, value))
+    return "INSERT OR REPLACE INTO definition VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?)", row
+
+
+def row_sum(kind: str, vhost: bytes, name: bytes, value: str) -> int:
+    """The check of a row."""
+    return crc32(b"\0".join((octets(kind), vhost, name, octets(value))))
 
 
 def remove(kind: str, vhost: str, name: str) -> Change:

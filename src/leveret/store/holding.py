@@ -12,8 +12,14 @@ if TYPE_CHECKING:
     from leveret.store.store import Store
 
 
+NEVER = 1 << 62
+
+
 class Hold:
-    """Which messages of one queue are not on disk yet: a batch and the first seq in it, the oldest first."""
+    """Which messages of one queue are not on disk yet: a batch and the first seq in it, the oldest first.
+
+    Those of a transaction are on disk when its commit is; until then their batch is `NEVER` and the transaction's number.
+    """
 
     __slots__ = ("_marks", "_queue", "_store")
 
@@ -24,11 +30,17 @@ class Hold:
 
     def note(self, seq: int) -> None:
         """This message is in the batch that gathers now."""
-        batch = self._store.journal.batch
+        group = self._store.journal.group
+        batch = NEVER + group if group else self._store.gathering()
         if not self._marks:
             self._store.holding.append(self)
         if not self._marks or self._marks[-1][0] != batch:
             self._marks.append((batch, seq))
+
+    def commit(self, group: int, batch: int) -> None:
+        """This transaction is on disk with that batch."""
+        if any(mark == NEVER + group for mark, _ in self._marks):
+            self._marks = deque((batch if mark == NEVER + group else mark, seq) for mark, seq in self._marks)
 
     def blocks(self, seq: int) -> bool:
         return bool(self._marks) and seq >= self._marks[0][1]

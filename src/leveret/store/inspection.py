@@ -23,12 +23,13 @@ from leveret.errors import AMQPError
 from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownFormat, unpacked
 from leveret.store.disk import Disk, File
 from leveret.store.journal import PREFIX, Journal
-from leveret.store.layout import COMMIT, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
-from leveret.store.opening import InUse
+from leveret.store.layout import MARK, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
+from leveret.store.opening import InUse, number_of
 from leveret.store.rebuild import KINDS
-from leveret.store.records import read_head, read_message
+from leveret.store.records import read_head, read_message, read_numbers
 from leveret.store.recovery import Recovery
-from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, open_segment, read_batch, read_salt
+from leveret.store.segment import HEADER_SIZE, BatchRead, Segment, next_batch_offset, open_segment, read_batch, read_salt
+from leveret.store.store import CHANGES, LAST_BATCH
 
 
 class NotData(Exception):
@@ -147,6 +148,13 @@ class Inspection:
         self._last_batch = 0
         self._synced = 0
         self._holes: list[Hole] = []
+        self._first_batch = 0
+        # What the newest MARK says: how often definitions have changed, and the oldest batch that must be there.
+        self._changes = 0
+        self._oldest = 0
+        # What the definitions know: how often they have changed, and a batch before which none may be missing.
+        self._known_changes = -1
+        self._known_batch = 0
         self.format = FORMAT
         self.clean = False
         self.rows: list[Row] = []
@@ -172,9 +180,13 @@ class Inspection:
         try:
             self.format = int(definitions.fact("format") or FORMAT)
             self.clean = definitions.fact("clean") == "yes"
+            self._known_changes = number_of(definitions, CHANGES)
+            self._known_batch = number_of(definitions, LAST_BATCH)
             for text in definitions.faults():
                 self.faults.append(Fault(FILE_NAME, None, text))
-            self.rows = definitions.rows()
+            self.rows, damaged = definitions.read_rows()
+            for title in damaged:
+                self._note(FILE_NAME, None, f"the definition of {title} is damaged; no broker starts")
         finally:
             definitions.close()
 
@@ -211,6 +223,19 @@ class Inspection:
                 segment.file.close()
         for hole in self._holes:
             self._judge(hole)
+        self._check_fit()
+
+    def _check_fit(self) -> None:
+        """Compare what definitions and journal say of each other."""
+        if 0 <= self._known_changes < self._changes:
+            missing = f"the last {self._changes - self._known_changes} of {self._changes} changes of definitions are missing"
+            self._note(FILE_NAME, None, f"{missing}; no broker starts")
+        if self._oldest and self._first_batch > self._oldest:
+            self._note(PREFIX, None, f"a file is missing: {cost(self._oldest - 1, self._first_batch - self._oldest)}")
+        # Rows are on disk before their batch is.
+        known = self._known_batch if self.clean else self._known_batch - 1
+        if self._last_batch < known and not self._holes:
+            self._note(PREFIX, None, f"a file is missing: {cost(self._last_batch, known - self._last_batch)}")
 
     def _check_segment(self, segment: Segment) -> None:
         name, size = segment.name, segment.size
@@ -225,13 +250,14 @@ class Inspection:
                 continue
             self._number(name, offset, batch)
             self._check_records(name, batch.offset, batch.payload)
-            offset = batch.offset + len(batch.payload)
+            offset = batch.following
         if self.batch_count > before and read_salt(segment.file) is None:
             self._note(name, 0, f"the {HEADER_SIZE} octets that begin a segment are damaged; nothing is lost by that")
 
-    def _number(self, name: str, offset: int, batch: Batch) -> None:
+    def _number(self, name: str, offset: int, batch: BatchRead) -> None:
         """Compare a batch's number with the one before."""
         number = batch.number
+        self._first_batch = min(self._first_batch or number, number)
         missing = number - self._last_batch - 1 if self._last_batch else 0
         holes = [hole for hole in self._holes if not hole.after]
         for hole in holes:
@@ -262,7 +288,11 @@ class Inspection:
             if text:
                 self._note(name, start + at, f"{text}; the {len(payload) - at} octets of its batch from there are lost")
                 return
-            at += read_head(payload, at)[0]
+            length, kind, _, upper, lower = read_head(payload, at)
+            if kind == MARK:
+                self._changes = max(self._changes, read_numbers(payload, at)[0])
+                self._oldest = max(self._oldest, upper << 32 | lower)
+            at += length
 
     def _note(self, file: str, offset: int | None, text: str, lost: bool = True) -> None:
         self.faults.append(Fault(file, offset, text, lost))
@@ -285,8 +315,7 @@ class Inspection:
         queues.sort(key=lambda queue: (queue["vhost"], queue["name"]))
         for segment in journal.segments.values():
             segment.file.close()
-        # The last one is where recovery would go on.
-        segments = [journal.segments[number] for number in sorted(journal.segments)][:-1]
+        segments = [journal.segments[number] for number in sorted(journal.segments)]
         return {
             "format": self.format,
             "clean": self.clean,
@@ -317,7 +346,7 @@ def record_fault(payload: bytes, at: int) -> str:
     if at + NUMBERS_SIZE > len(payload):
         return "a record that ends before its time"
     length, kind, count, _, _ = read_head(payload, at)
-    if not MESSAGE <= kind <= COMMIT:
+    if not MESSAGE <= kind <= MARK:
         return f"a record of the unknown kind {kind}"
     if length % 8 or length < NUMBERS_SIZE or at + length > len(payload):
         return f"a record of the impossible length {length}"

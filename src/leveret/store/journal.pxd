@@ -12,6 +12,7 @@ cdef class Ledger:
     cdef public long queue_id
     cdef public dict counts
     cdef public object locations
+    cdef public long long floor
     cdef long long _first
     cdef long long _last
     cdef list _runs
@@ -30,7 +31,11 @@ cdef class Journal:
     cdef public long long batch
     cdef public Segment current
     cdef public list dirty
-    cdef public long group
+    cdef public long long group
+    cdef public tuple mark
+    cdef tuple _marked
+    cdef public bint spills
+    cdef public bint worth_cleaning
     cdef public bytearray out
     cdef public Py_ssize_t segment_size
     cdef public dict segments

@@ -12,13 +12,27 @@ Knows nothing of threads: `take` gives a batch away, `committed` says that it is
 """
 
 from collections.abc import Callable
+from errno import EOVERFLOW
 
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
+from leveret.broker.storage import Damaged
+from leveret.store.checks import overlaps
 from leveret.store.disk import Disk
-from leveret.store.layout import COMMIT, OFFSET_MASK, PLACE_SIZE, PLACES_AT, PURGE, REQUEUE, SETTLE, SPILL_NUMBER
+from leveret.store.layout import (
+    COMMIT,
+    DELIVERED,
+    MARK,
+    OFFSET_MASK,
+    PLACE_SIZE,
+    PLACES_AT,
+    PURGE,
+    REQUEUE,
+    SETTLE,
+    SPILL_NUMBER,
+)
 from leveret.store.records import Place, copy_message, write_message, write_numbers, write_place
-from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, Segment, new_segment, seal
+from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, Segment, new_segment, seal, seal_unchecked, table_size
 
 SEGMENT_SIZE = 64 << 20
 PREFIX = "journal"
@@ -27,35 +41,34 @@ PREFIX = "journal"
 class Locations:
     """For what the journal has been told of already, by a purge: only the places are given free."""
 
-    __slots__ = ("_journal", "_ledger")
+    __slots__ = ("_journal",)
 
-    def __init__(self, journal: "Journal", ledger: "Ledger") -> None:
+    def __init__(self, journal: "Journal") -> None:
         self._journal = journal
-        self._ledger = ledger
 
     def settle(self, entry: Entry) -> None:
-        if self._journal.is_moved(entry.location):
-            # Perhaps since then: the copy may outlive the segment in which the purge is said.
-            self._ledger.settle(entry)
-            return
         self._journal.release(entry.location)
         entry.location = 0
 
 
 class Ledger:
-    """What the journal keeps of one queue: its id, and the settlements of this batch as runs of seqs."""
+    """What the journal keeps of one queue: its id, and the settlements of this batch as runs of seqs.
 
-    __slots__ = ("_first", "_journal", "_last", "_runs", "counts", "locations", "queue_id")
+    `floor` is the seq up to which a purge has said that everything is gone: nothing of that is written again.
+    """
+
+    __slots__ = ("_first", "_journal", "_last", "_runs", "counts", "floor", "locations", "queue_id")
 
     def __init__(self, journal: "Journal", queue_id: int) -> None:
         self._journal = journal
         self.queue_id = queue_id
-        self.locations = Locations(journal, self)
+        self.locations = Locations(journal)
         self._first = 0
         self._last = -1
         self._runs: list[tuple[int, int]] = []
         # How often those were given back that were; of live ones only.
         self.counts: dict[int, int] = {}
+        self.floor = 0
 
     def settle(self, entry: Entry) -> None:
         """A stored message is gone from the queue."""
@@ -78,6 +91,8 @@ class Ledger:
 
     def purge(self, last: int) -> None:
         """Everything up to this seq is gone."""
+        self.floor = last
+        self.counts = {seq: count for seq, count in self.counts.items() if seq > last}
         write_numbers(self._journal.out, PURGE, 0, self.queue_id, 0, last)
 
     def flush(self, out: bytearray) -> None:
@@ -101,11 +116,13 @@ class Ledger:
 class Journal:
     """The log, and where in it what is live stands.
 
-    `out` is the batch being gathered, number `batch`; `synced` is the last one known to be on disk.
+    `out` is the batch being gathered, number `batch`; `synced` is the last one known to be on disk. `mark` is what a MARK
+    says: changes of the definitions, the last queue id, and the oldest batch. The spill has none.
     """
 
     __slots__ = (
         "_disk",
+        "_marked",
         "_moved",
         "_prefix",
         "_writing",
@@ -113,10 +130,13 @@ class Journal:
         "current",
         "dirty",
         "group",
+        "mark",
         "out",
         "segment_size",
         "segments",
+        "spills",
         "synced",
+        "worth_cleaning",
     )
 
     def __init__(self, disk: Disk, segment_size: int = SEGMENT_SIZE, prefix: str = PREFIX) -> None:
@@ -130,9 +150,13 @@ class Journal:
         self.out = bytearray(BATCH_HEAD_SIZE)
         self.dirty: list[Ledger] = []
         self.current: Segment | None = None
+        self.spills = prefix != PREFIX
+        self.mark = self._marked = (0, 0, 0)
+        # Set when the last live place of a segment has gone.
+        self.worth_cleaning = False
         self._moved: dict[int, int] = {}
         # Batches that are being written, in order.
-        self._writing: list[Batch] = []
+        self._writing: list[BatchToWrite] = []
 
     def begin(self, number: int, batch: int) -> None:
         """Start a new segment, after recovery has read the others."""
@@ -141,13 +165,35 @@ class Journal:
         # A folder that cannot be written is found out now.
         self._start_segment(number).make(self._disk)
 
+    def set_mark(self, mark: tuple[int, int, int]) -> None:
+        """What marks say from now on; the first batch of the new segment does, so that alone needs none."""
+        self.mark = self._marked = mark
+
+    def write_again(self, number: int, synced: int, records: bytes) -> None:
+        """Write a batch that recovery has found into the new segment, under its number, and have it on disk."""
+        segment = self.current
+        assert segment is not None
+        out = bytearray(BATCH_HEAD_SIZE) + records
+        end = len(out)
+        out += bytes(table_size(end, segment.size))
+        batch = BatchToWrite(number, synced, segment, out, end, self._disk)
+        segment.first_batch = segment.first_batch or number
+        batch.write()
+        batch.sync()
+        segment.size += len(out)
+        segment.written = segment.size
+
     def _start_segment(self, number: int) -> Segment:
+        if not self.spills and number >= SPILL_NUMBER:
+            raise OSError(EOVERFLOW, "the numbers of the journal's files are used up")
         self.current = self.segments[number] = new_segment(self._prefix, number)
         return self.current
 
     def position(self) -> int:
         """The batch that must be on disk for everything said so far to be."""
-        return self.batch if self.dirty or len(self.out) > BATCH_HEAD_SIZE else self.batch - 1
+        return (
+            self.batch if self.dirty or len(self.out) > BATCH_HEAD_SIZE or self.mark is not self._marked else self.batch - 1
+        )
 
     # What happens
 
@@ -158,7 +204,7 @@ class Journal:
         out = self.out
         at = len(out)
         count = len(placed) // 2
-        write_message(out, message, count, self.group)
+        segment.message_size += write_message(out, message, count, self.group)
         at += PLACES_AT
         for number in range(count):
             queue: Queue = placed[2 * number]  # type: ignore[assignment]
@@ -175,7 +221,7 @@ class Journal:
         segment = self.current
         assert segment is not None
         at = len(self.out)
-        write_message(self.out, message, 1, 0)
+        segment.message_size += write_message(self.out, message, 1, 0)
         write_place(self.out, at + PLACES_AT, 0, entry.seq, entry.expires_at, entry.delivery_count, 0)
         segment.live_count += 1
         segment.total_count += 1
@@ -193,7 +239,7 @@ class Journal:
         return location
 
     def read(self, segment: Segment, offset: int, size: int) -> bytes:
-        """Octets of a segment, also of what is not written yet."""
+        """Octets of a segment, also of what is not written yet; Damaged if they are not what was written."""
         if segment is self.current and offset >= segment.size:
             at = offset - segment.size
             return bytes(self.out[at : at + size])
@@ -204,11 +250,10 @@ class Journal:
                     if offset < start + len(batch.data):
                         return bytes(batch.data[offset - start : offset - start + size])
                     start += len(batch.data)
-        return segment.file.read(offset, size)
-
-    def is_moved(self, location: int) -> bool:
-        """Whether compaction has moved what has this location."""
-        return location in self._moved
+        first, data, bad = segment.read(offset, offset + size)
+        if overlaps(bad, offset, offset + size):
+            raise Damaged(f"{segment.name}: {size} octets at {offset} are damaged")
+        return data[offset - first : offset - first + size]
 
     def release(self, location: int) -> None:
         """The place at this location is dead."""
@@ -219,6 +264,8 @@ class Journal:
         # Of a queue that is gone nothing was moved, and the segment may be gone too.
         if segment is not None:
             segment.settle(location & OFFSET_MASK)
+            if segment.live_count == 0:
+                self.worth_cleaning = True
 
     def move(
         self,
@@ -238,7 +285,8 @@ class Journal:
         place_at = len(self.out) + PLACES_AT
         copy_message(self.out, payload, at, count, len(live))
         for number, (offset, place) in enumerate(live):
-            write_place(self.out, place_at, place.queue, place.seq, place.expires_at, place.delivery_count, number)
+            marked = number | DELIVERED if place.delivered else number
+            write_place(self.out, place_at, place.queue, place.seq, place.expires_at, place.delivery_count, marked)
             if moved is not None and moved(place, segment.number << 32 | segment.size + place_at):
                 old.settle(offset)
                 place_at += PLACE_SIZE
@@ -248,6 +296,7 @@ class Journal:
             segment.origins[segment.size + place_at] = origin
             self._moved[origin] = segment.number << 32 | segment.size + place_at
             place_at += PLACE_SIZE
+        segment.message_size += len(self.out) - place_at + len(live) * PLACE_SIZE + PLACES_AT
         segment.live_count += len(live)
         segment.total_count += len(live)
 
@@ -257,7 +306,7 @@ class Journal:
 
     # The committer's side
 
-    def take(self) -> "Batch":
+    def take(self) -> "BatchToWrite":
         """The batch gathered so far, to be written and synced."""
         out = self.out
         for ledger in self.dirty:
@@ -265,7 +314,14 @@ class Journal:
         self.dirty = []
         segment = self.current
         assert segment is not None
-        taken = Batch(self.batch, self.synced, segment, out, self._disk if segment.size == HEADER_SIZE else None)
+        if segment.size == HEADER_SIZE:
+            segment.first_batch = self.batch
+        if not self.spills and (segment.size == HEADER_SIZE or self.mark is not self._marked):
+            self._write_mark(out)
+        end = len(out)
+        if not self.spills:
+            out += bytes(table_size(end, segment.size))
+        taken = BatchToWrite(self.batch, self.synced, segment, out, end, self._disk)
         self._writing.append(taken)
         self.batch += 1
         self.out = bytearray(BATCH_HEAD_SIZE)
@@ -273,6 +329,29 @@ class Journal:
         if segment.size >= self.segment_size:
             self._start_segment(segment.number + 1)
         return taken
+
+    def _write_mark(self, out: bytearray) -> None:
+        changes, last_queue_id, oldest = self._marked = self.mark
+        write_numbers(out, MARK, oldest >> 32, oldest & OFFSET_MASK, changes, last_queue_id)
+
+    def is_idle(self, spare: int) -> bool:
+        """Whether nothing in it is live, or about to be written, and the last file is longer than `spare`."""
+        current = self.current
+        if current is None or current.size <= spare or self._writing or self.position() == self.batch:
+            return False
+        return all(segment.aside or segment.live_count == 0 for segment in self.segments.values())
+
+    def sync(self) -> None:
+        """Have all of it on disk."""
+        for segment in self.segments.values():
+            if segment.made and not segment.aside:
+                segment.file.sync()
+        self._disk.sync_folder()
+
+    def begin_anew(self) -> None:
+        """Go on in another segment, as of this one nothing is live."""
+        assert self.current is not None
+        self._start_segment(self.current.number + 1)
 
     def remove(self, segment: Segment) -> "Removal":
         """Forget a segment, unless something in it could not be copied; what the committer has to do then."""
@@ -282,37 +361,44 @@ class Journal:
             del self.segments[segment.number]
         return Removal(self._disk, segment)
 
-    def committed(self, batch: "Batch") -> None:
+    def committed(self, batch: "BatchToWrite") -> None:
         """A batch is on disk."""
         self.synced = batch.number
         self._writing.remove(batch)
         batch.segment.written += len(batch.data)
 
 
-class Batch:
-    """What the committer writes: octets for the end of one segment. `folder` is set for the first in its segment."""
+class BatchToWrite:
+    """What the committer writes: octets for the end of one segment, its records up to `end`."""
 
-    __slots__ = ("_folder", "_synced", "data", "number", "segment")
+    __slots__ = ("_disk", "_offset", "_synced", "data", "end", "number", "segment")
 
-    def __init__(self, number: int, synced: int, segment: Segment, data: bytearray, folder: Disk | None) -> None:
+    def __init__(self, number: int, synced: int, segment: Segment, data: bytearray, end: int, disk: Disk) -> None:
         self.number = number
         self.segment = segment
         self.data = data
         self._synced = synced
-        self._folder = folder
+        self._offset = segment.size
+        self.end = end
+        self._disk = disk
 
     def write(self) -> None:
         """Write it; runs in the committer's thread."""
-        seal(self.data, self.segment.salt, self.number, self._synced, self.segment.number < SPILL_NUMBER)
-        if self._folder is not None and not self.segment.made:
-            self.segment.make(self._folder)
-        self.segment.file.write(self.data)
+        segment = self.segment
+        known = None
+        if segment.number >= SPILL_NUMBER:
+            seal_unchecked(self.data, segment.salt, self.number)
+        else:
+            known = seal(self.data, segment.salt, self.number, self._synced, self._offset, self.end)
+        if not segment.made:
+            segment.make(self._disk)
+        segment.write(self.data, known)
 
     def sync(self) -> None:
-        """Have it on disk, and its file in the folder."""
+        """Have it on disk, and if it is the first in its file, that in the folder."""
         self.segment.file.sync()
-        if self._folder is not None:
-            self._folder.sync_folder()
+        if self._offset == HEADER_SIZE:
+            self._disk.sync_folder()
 
 
 class Removal:
@@ -327,7 +413,8 @@ class Removal:
 
     def sync_copies(self) -> None:
         """Have on disk what was copied out of it, where batches are not synced; runs in the committer's thread."""
-        for segment in self.copies:
+        # What was never begun has no copies in it.
+        for segment in [copy for copy in self.copies if copy.made]:
             segment.file.sync()
         if self.copies:
             self._disk.sync_folder()

@@ -9,13 +9,13 @@ from pathlib import Path
 from leveret.broker.broker import Broker
 from leveret.broker.settings import Settings
 from leveret.store.committer import Committer
-from leveret.store.definitions import DefinitionsFile, set_fact
+from leveret.store.definitions import FILE_NAME, DamagedRows, DefinitionsFile, Row, set_fact
 from leveret.store.disk import Disk
-from leveret.store.journal import SEGMENT_SIZE, Journal
+from leveret.store.journal import PREFIX, SEGMENT_SIZE, Journal
 from leveret.store.layout import SPILL_NUMBER
-from leveret.store.rebuild import rebuild
+from leveret.store.rebuild import fitting, rebuild
 from leveret.store.recovery import Recovery
-from leveret.store.store import LAST_QUEUE_ID, SPILL_PREFIX, Store
+from leveret.store.store import CHANGES, DELIVERED_UP_TO, LAST_BATCH, LAST_QUEUE_ID, SPILL_PREFIX, Store
 
 log = logging.getLogger("leveret.store")
 
@@ -28,38 +28,100 @@ class Unusable(Exception):
     """The data folder cannot be made, read or written."""
 
 
+class Misfit(Exception):
+    """The definitions are damaged, or not those with which the journal was written."""
+
+
+HOW_TO_GO_ON = (
+    "Restore it from a backup; or run 'leveret store repair DIR', which keeps messages whose queue is lost in the vhost "
+    "'recovered'; or start with --accept-loss, which drops them"
+)
+
+
 class Opened:
-    """A broker with its store; `fresh` says that the folder was empty."""
+    """A broker with its store; `fresh` says that the folder was empty.
+
+    Nothing is written before it is known that the definitions are those of the journal; Misfit if they are not. With
+    `accept_loss` what is there of them is taken, and that is said.
+    """
 
     def __init__(
-        self, disk: Disk, definitions: DefinitionsFile, settings: Settings, now: int, segment_size: int = SEGMENT_SIZE
+        self,
+        disk: Disk,
+        definitions: DefinitionsFile,
+        settings: Settings,
+        now: int,
+        segment_size: int = SEGMENT_SIZE,
+        accept_loss: bool = False,
     ) -> None:
         self._disk = disk
         self._definitions = definitions
         self._committers: list[Committer] = []
-        self._was_clean = clean = self._definitions.fact("clean") == "yes"
-        self._definitions.change([set_fact("clean", "no")])
-        rows = self._definitions.rows()
+        self._accept_loss = accept_loss
+        self._was_clean = definitions.fact("clean") == "yes"
+        rows = self._rows()
         self.fresh = not rows
-        journal = Journal(self._disk, segment_size)
-        recovery = Recovery(self._disk, journal)
-        recovery.read(clean)
-        next_id = max(recovery.highest_queue_id, int(self._definitions.fact(LAST_QUEUE_ID) or 0)) + 1
-        self.store = Store(journal, empty_spill(self._disk, segment_size), next_id, recovery.highest_group, settings.sizes)
+        journal = Journal(disk, segment_size)
+        recovery = Recovery(disk, journal, number_of(definitions, DELIVERED_UP_TO), number_of(definitions, LAST_BATCH))
+        try:
+            recovery.read(self._was_clean)
+            self._check_fit(recovery)
+        except BaseException:
+            close_files(journal)
+            raise
+        clean = self._was_clean and not recovery.damage
+        recovery.begin(self._was_clean)
+        found = recovery.find({value["id"] for kind, _, _, value in rows if kind in ("queue", "hidden")})
+        self.store = self._make_store(journal, recovery, settings, segment_size, clean)
         self.broker = Broker(settings, self.store)
         self.broker.work.now = now
         self.store.work = self.broker.work
         self.store.holds = settings.deliver_synced
         rebuild(self.broker, self.store, rows)
-        recovery.restore(self.store, clean)
+        recovery.restore(self.store, found, clean)
         self.damage = recovery.damage
         if rows:
             log.info(
                 "recovered %d messages in %d queues after %s end",
                 recovery.message_count,
                 len(self.store.queues),
-                "a clean" if clean else "an unclean",
+                "a clean" if self._was_clean else "an unclean",
             )
+
+    def _rows(self) -> list[Row]:
+        try:
+            return self._definitions.rows()
+        except DamagedRows as error:
+            self._lost(str(error))
+            self._definitions.drop_damaged_rows()
+            return fitting(self._definitions.rows())
+
+    def _check_fit(self, recovery: Recovery) -> None:
+        """Compare how often definitions have changed by their own account with what the journal says."""
+        changes = number_of(self._definitions, CHANGES)
+        expected = recovery.mark[0]
+        if changes < expected:
+            self._lost(f"the last {expected - changes} of {expected} changes are missing")
+
+    def _lost(self, what: str) -> None:
+        if not self._accept_loss:
+            raise Misfit(f"the definitions in {FILE_NAME} are damaged: {what}. {HOW_TO_GO_ON}")
+        log.error("the definitions in %s are damaged: %s; --accept-loss: the broker starts without them", FILE_NAME, what)
+
+    def _make_store(self, journal: Journal, recovery: Recovery, settings: Settings, segment_size: int, clean: bool) -> Store:
+        definitions = self._definitions
+        changes = max(number_of(definitions, CHANGES), recovery.mark[0])
+        last_id = max(number_of(definitions, LAST_QUEUE_ID), recovery.mark[1], recovery.highest_queue_id)
+        journal.set_mark((changes, last_id, recovery.mark[2]))
+        facts = [set_fact("clean", "no"), set_fact(CHANGES, str(changes))]
+        delivered_up_to = number_of(definitions, DELIVERED_UP_TO)
+        if not clean and recovery.last_batch:
+            delivered_up_to = recovery.last_batch
+            facts.append(set_fact(DELIVERED_UP_TO, str(delivered_up_to)))
+        definitions.change(facts)
+        store = Store(journal, empty_spill(self._disk, segment_size), last_id, recovery.highest_group, settings.sizes)
+        store.delivered_up_to = delivered_up_to
+        return store
 
     def start(
         self,
@@ -95,28 +157,103 @@ class Opened:
 
     def _let_go(self) -> None:
         for journal in (self.store.journal, self.store.spill):
-            for segment in journal.segments.values():
-                # All of it is synced, or has failed before.
-                with suppress(OSError):
-                    if segment.made:
-                        segment.file.close()
+            close_files(journal)
         self._definitions.close()
         self._disk.unlock()
 
 
-def open_folder(folder: Path, settings: Settings, now: int, segment_size: int = SEGMENT_SIZE) -> Opened:
-    """Open a data folder: InUse, UnknownFormat or Unusable if that cannot be."""
+def open_folder(
+    folder: Path, settings: Settings, now: int, segment_size: int = SEGMENT_SIZE, accept_loss: bool = False
+) -> Opened:
+    """Open a data folder: InUse, UnknownFormat, Misfit or Unusable if that cannot be."""
     disk = Disk(folder)
     try:
         if not disk.lock():
             raise InUse(f"{folder} is in use by another process")
-        return Opened(disk, DefinitionsFile(folder), settings, now, segment_size)
+        return open_locked(disk, settings, now, segment_size, accept_loss)
     except (OSError, sqlite3.Error) as error:
         disk.unlock()
         raise Unusable(f"cannot use the data folder {folder}: {error}") from error
     except BaseException:
         disk.unlock()
         raise
+
+
+def open_locked(disk: Disk, settings: Settings, now: int, segment_size: int, accept_loss: bool) -> Opened:
+    write_ahead_log = WriteAheadLog(disk.folder)
+    definitions = open_definitions(disk, accept_loss)
+    try:
+        return Opened(disk, definitions, settings, now, segment_size, accept_loss)
+    except BaseException:
+        definitions.close()
+        write_ahead_log.put_back()
+        raise
+
+
+def open_definitions(disk: Disk, accept_loss: bool) -> DefinitionsFile:
+    """The definitions; Misfit if they cannot be read, or are missing beside a journal."""
+    folder = disk.folder
+    fault = None
+    if not (folder / FILE_NAME).exists() and any(name.startswith(f"{PREFIX}-") for name in disk.names()):
+        fault = f"{FILE_NAME} is missing"
+    kept = WriteAheadLog(folder)
+    try:
+        if fault is None or accept_loss:
+            definitions = DefinitionsFile(folder)
+            faults = definitions.faults()
+            if not faults:
+                return definitions
+            definitions.close()
+            fault = f"{FILE_NAME} is damaged: {faults[0]}"
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise
+        fault = f"{FILE_NAME} is damaged: {error}"
+    kept.put_back()
+    if not accept_loss:
+        raise Misfit(f"the definitions are lost: {fault}. {HOW_TO_GO_ON}")
+    log.error("the definitions are lost: %s; --accept-loss: the broker starts without them", fault)
+    set_aside(disk)
+    return DefinitionsFile(folder)
+
+
+def set_aside(disk: Disk) -> None:
+    """Keep files of definitions that are of no use under other names."""
+    names = disk.names()
+    for name in names:
+        if name.startswith(FILE_NAME):
+            number = 1
+            while f"damaged-{number}-{name}" in names:
+                number += 1
+            disk.rename(name, f"damaged-{number}-{name}")
+    disk.sync_folder()
+
+
+class WriteAheadLog:
+    """What SQLite had not moved to its main file yet. It removes that when it is closed, also where it could not use it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f"{FILE_NAME}-wal"
+        self._octets = self._path.read_bytes() if self._path.exists() else b""
+
+    def put_back(self) -> None:
+        """Leave it as it was, for those who look closer."""
+        if self._octets:
+            self._path.write_bytes(self._octets)
+
+
+def number_of(definitions: DefinitionsFile, fact: str) -> int:
+    """A fact that is a number; 0 if it is none."""
+    found = definitions.fact(fact) or ""
+    return int(found) if found.isdecimal() else 0
+
+
+def close_files(journal: Journal) -> None:
+    for segment in journal.segments.values():
+        # All of it is synced, or has failed before.
+        with suppress(OSError):
+            if segment.made:
+                segment.file.close()
 
 
 def empty_spill(disk: Disk, segment_size: int) -> Journal:

@@ -8,7 +8,8 @@ from leveret.store.records cimport check_room, read_message
 from leveret.store.segment cimport Segment
 from leveret.octets cimport Octets, u16_at, u32_at, u64_at
 
-cdef int PLACE_SIZE, PLACES_AT, STUBS_MAX
+cdef int PLACE_SIZE, PLACES_AT, STUBS_MAX, NUMBER_MASK
+cdef long STORED
 cdef long long OFFSET_MASK
 cdef long SPILL_NUMBER, GAP_MAX, READ_AHEAD
 
@@ -16,7 +17,7 @@ cdef long SPILL_NUMBER, GAP_MAX, READ_AHEAD
 cpdef page_out(object store, Queue queue)
 @cython.locals(spill=Journal, entry=Entry)
 cpdef strip(object store, Queue queue, list entries)
-cpdef Message stub_of(Message message)
+cpdef Message stub_of(long flags, Py_ssize_t body_size)
 cpdef unspill(Journal spill, Entry entry)
 
 @cython.final
@@ -27,7 +28,9 @@ cdef class Filling:
 
 @cython.final
 cdef class Run:
+    cdef public list bad
     cdef public bytes data
+    cdef public set lost
     cdef public long long end
     cdef public Py_ssize_t first
     cdef public long long last_at
@@ -48,12 +51,14 @@ cdef class Reading:
     cpdef bint is_taken(self) except -1
     @cython.locals(run=Run, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t)
     cpdef read(self)
-    @cython.locals(data=bytes, at="long long", length="long long", p=Octets, head=bytes)
-    cdef _look_at(self, Run run, Py_ssize_t index)
+    @cython.locals(data=bytes, place_at="long long", at="long long", length="long long", p=Octets)
+    cdef bint _look_at(self, Run run, Py_ssize_t index) except -1
+    @cython.locals(data=bytes, first="long long", length="long long")
+    cdef bint _read_stray(self, Run run, Py_ssize_t index, long long start) except -1
     @cython.locals(page=Page, run=Run, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t, entry=Entry, p=Octets, at="long long")
     cpdef list entries(self)
     cdef Message _message(self, Run run, Py_ssize_t index)
-    @cython.locals(entry=Entry, spill=Journal)
+    @cython.locals(entry=Entry, spill=Journal, count=Py_ssize_t, size="long long")
     cpdef finish(self, object store)
 
 @cython.locals(p=Octets)

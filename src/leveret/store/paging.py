@@ -4,18 +4,28 @@ A persistent message of a durable queue is in the journal anyway. Others are wri
 is never synced and never recovered: its files are removed at start. It has a thread of its own: whoever floods the broker
 must not make those wait who are promised something. Read is in the committer's thread, after everything that was put
 there before.
+
+  (1) Every persistent message of a durable queue has its place in the journal before it is paged out, so before the
+      position that its confirm waits for. One that has none is a fault of the broker's, and stops it: `check_placed`.
+  (2) What is read is compared with what was written, block by block. A message that is damaged is said and left out, and
+      its file is not removed; what stands around it is delivered.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from leveret.broker.message import Entry, Message, Origin, new_entry, new_message
 from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
+from leveret.broker.storage import STORED
 from leveret.octets import u16_at, u32_at, u64_at
+from leveret.store.checks import overlaps
 from leveret.store.journal import Journal
-from leveret.store.layout import OFFSET_MASK, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
+from leveret.store.layout import NUMBER_MASK, OFFSET_MASK, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.records import check_room, read_message
 from leveret.store.segment import Segment
+
+log = logging.getLogger("leveret.store")
 
 if TYPE_CHECKING:
     from leveret.store.store import Store
@@ -44,11 +54,24 @@ def page_out(store: "Store", queue: Queue) -> None:
         queue.back_count -= 1
         location = entry.location
         if location == 0:
+            check_placed(queue, entry)
             location = spill.keep(entry.message, entry)
+        if queue.expiry is not None:
+            queue.expiry.paged_out(entry)
         queue.pages.add(entry.seq, location, entry.message.body_size, entry.delivery_count, entry.redelivered)
     queue.back_bytes -= body_bytes
     first = back.first()
     queue.back_seq = queue.next_seq if first is None else first.seq
+
+
+def check_placed(queue: Queue, entry: Entry) -> None:
+    """A message without a place in the journal must be one that has none."""
+    if queue.ledger is not None and entry.message.flags & STORED:
+        raise Unplaced(f"message {entry.seq} of {queue.title} was to be paged out before it was in the journal")
+
+
+class Unplaced(OSError):
+    """What was, or will be, confirmed is in no file."""
 
 
 def strip(store: "Store", queue: Queue, entries: list[Entry]) -> None:
@@ -58,18 +81,19 @@ def strip(store: "Store", queue: Queue, entries: list[Entry]) -> None:
     for entry in entries:
         if entry.queue is queue:
             if entry.location == 0:
+                check_placed(queue, entry)
                 entry.location = spill.keep(entry.message, entry)
-            entry.message = stub_of(entry.message)
+            entry.message = stub_of(entry.message.flags, entry.message.body_size)
 
 
-def stub_of(message: Message) -> Message:
+def stub_of(flags: int, body_size: int) -> Message:
     """What is known of a message without its content; shared by all that are alike."""
-    key = (message.flags, message.body_size)
+    key = (flags, body_size)
     stub = _STUBS.get(key)
     if stub is None:
         if len(_STUBS) >= STUBS_MAX:
             _STUBS.clear()
-        stub = _STUBS[key] = new_message(NOWHERE, b"", 0, message.body_size, 1, message.flags)
+        stub = _STUBS[key] = new_message(NOWHERE, b"", 0, body_size, 1, flags)
     return stub
 
 
@@ -99,11 +123,20 @@ class Filling:
     def read(self) -> None:
         self._reading.read()
 
+    def end(self) -> None:
+        self._reading.end()
+
     def finish(self, store: "Store") -> None:
-        """Give the stubs their messages."""
-        for stub, entry in zip(reversed(self._stubs), self._reading.entries(), strict=True):
-            if stub.waiting:
-                stub.message = entry.message
+        """Give the stubs their messages; one that is damaged is lost."""
+        messages = {entry.seq: entry.message for entry in self._reading.entries()}
+        for stub in self._stubs:
+            if not stub.waiting:
+                continue
+            message = messages.get(stub.seq)
+            if message is None:
+                self.queue.lose(stub)
+            else:
+                stub.message = message
                 unspill(store.spill, stub)
         self.queue.filled(self._stubs)
 
@@ -112,10 +145,10 @@ class Run:
     """Neighbours of a page that are read in one go: from `first` on, in one segment from `start` to `end`.
 
     `last_at` is where the last one's place is in the segment. `strays` are the octets of those that begin or end outside
-    of `data`.
+    of `data`, `bad` the parts of the file that are damaged, and `lost` those in them.
     """
 
-    __slots__ = ("data", "end", "first", "last_at", "segment", "start", "strays")
+    __slots__ = ("bad", "data", "end", "first", "last_at", "lost", "segment", "start", "strays")
 
     def __init__(self, segment: Segment, first: int, place_at: int) -> None:
         self.segment = segment
@@ -124,11 +157,16 @@ class Run:
         self.end = 0
         self.last_at = place_at
         self.data = b""
+        self.bad: list[tuple[int, int]] = []
         self.strays: dict[int, bytes] = {}
+        self.lost: set[int] = set()
 
 
 class Reading:
-    """A page being read: for each message the octets of its record. `read` runs in the committer's thread."""
+    """A page being read: for each message the octets of its record. `read` runs in the committer's thread.
+
+    Until its `end` the segments are pinned: compaction must not close a file that is going to be read.
+    """
 
     __slots__ = ("_page", "_places", "_runs", "_store", "queue")
 
@@ -137,7 +175,7 @@ class Reading:
         self._store = store
         self._page = page
         self._runs: list[Run] = []
-        # Where each place is in its segment.
+        # Where each place is in its segment; 0 for what was removed from the page.
         self._places: list[int] = []
         self._plan()
 
@@ -147,15 +185,24 @@ class Reading:
         run = None
         for index in range(page.count):
             location = page.location(index)
+            if location == 0:
+                self._places.append(0)
+                continue
             log = spill if location >> 32 >= SPILL_NUMBER else journal
             location = log.where(location)
             at = location & OFFSET_MASK
             if run is None or run.segment.number != location >> 32 or not run.last_at < at <= run.end + GAP_MAX:
                 run = Run(log.segments[location >> 32], index, at)
+                run.segment.pinned += 1
                 self._runs.append(run)
             run.last_at = at
             run.end = at + page.body_size(index) + READ_AHEAD
             self._places.append(at)
+
+    def end(self) -> None:
+        """Nothing will be read any more."""
+        for run in self._runs:
+            run.segment.pinned -= 1
 
     def is_taken(self) -> bool:
         """Whether the committer, which reads, has been given all of it to write; what another wrote must be written."""
@@ -169,35 +216,58 @@ class Reading:
         """Read all of it, neighbours in one go."""
         index = 0
         for number, run in enumerate(self._runs):
-            run.data = run.segment.file.read(run.start, run.end - run.start)
+            run.start, run.data, run.bad = run.segment.read(run.start, run.end)
             stop = self._runs[number + 1].first if number + 1 < len(self._runs) else self._page.count
             while index < stop:
-                self._look_at(run, index)
+                if self._places[index] != 0 and not self._look_at(run, index):
+                    run.lost.add(index)
                 index += 1
 
-    def _look_at(self, run: Run, index: int) -> None:
-        """Read what is not in the run: one of many places of a message may be far from its beginning, and a head long."""
+    def _look_at(self, run: Run, index: int) -> bool:
+        """Read what is not in the run: one of many places of a message may be far from its beginning, and a head long.
+
+        False if it is damaged.
+        """
         data = run.data
-        at = record_at(data, self._places[index] - run.start)
-        if at >= 0:
-            p = data
+        place_at = self._places[index] - run.start
+        if place_at + PLACE_SIZE > len(data) or (run.bad and self._is_bad(run, place_at, PLACE_SIZE)):
+            return False
+        p = data
+        if u64_at(p, place_at + 8) != self._page.seq(index):
+            return False
+        at = record_at(data, place_at)
+        if at >= 0 and at + PLACES_AT <= len(data):
             length = u32_at(p, at)
             if at + length <= len(data):
-                return
-        else:
-            head = run.segment.file.read(run.start + at, 4)
-            check_room(len(head), 0, 4)
-            length = u32_at(head, 0)
-        run.strays[index] = run.segment.file.read(run.start + at, length)
+                return not run.bad or not self._is_bad(run, at, length)
+        return self._read_stray(run, index, run.start + at)
+
+    def _read_stray(self, run: Run, index: int, start: int) -> bool:
+        """Read a record that is not all in its run, by itself."""
+        first, data, bad = run.segment.read(start, start + 4)
+        if overlaps(bad, start, start + 4) or start - first + 4 > len(data):
+            return False
+        length = u32_at(data, start - first)
+        first, data, bad = run.segment.read(start, start + length)
+        if overlaps(bad, start, start + length) or start - first + length > len(data):
+            return False
+        run.strays[index] = data[start - first : start - first + length]
+        return True
+
+    def _is_bad(self, run: Run, at: int, size: int) -> bool:
+        return overlaps(run.bad, run.start + at, run.start + at + size)
 
     def entries(self) -> list[Entry]:
-        """The messages, as they were."""
+        """The messages, as they were, but for those that are damaged."""
         page = self._page
         found = []
         index = 0
         for number, run in enumerate(self._runs):
             stop = self._runs[number + 1].first if number + 1 < len(self._runs) else page.count
             while index < stop:
+                if self._places[index] == 0 or (run.lost and index in run.lost):
+                    index += 1
+                    continue
                 entry = new_entry(self._message(run, index), page.seq(index))
                 p = run.data
                 entry.expires_at = u64_at(p, self._places[index] - run.start + 16)
@@ -213,17 +283,38 @@ class Reading:
             return read_message(run.strays[index], 0)
         return read_message(run.data, record_at(run.data, self._places[index] - run.start))
 
+    def tell_lost(self) -> tuple[int, int]:
+        """Say which messages are damaged, and have their files kept; how many they are, and their bodies' octets."""
+        count = size = 0
+        for run in self._runs:
+            for index in sorted(run.lost):
+                run.segment.damaged = True
+                count += 1
+                size += self._page.body_size(index)
+                what = f"message {self._page.seq(index)} of {self.queue.title}"
+                log.error("%s: %s at %d is damaged and not delivered", run.segment.name, what, self._places[index])
+        return count, size
+
+    def lost_locations(self) -> list[int]:
+        """Where the damaged messages are."""
+        return [self._page.location(index) for run in self._runs for index in run.lost]
+
     def finish(self, store: "Store") -> None:
         """Give the queue its messages."""
         entries = self.entries()
-        spill = store.spill
-        for entry in entries:
-            unspill(spill, entry)
-        self.queue.loaded(self._page, entries)
+        count, size = self.tell_lost()
+        if self.queue.loading is self._page:
+            # If not, it was purged meanwhile, and all of it has been given free.
+            spill = store.spill
+            for entry in entries:
+                unspill(spill, entry)
+            for location in self.lost_locations():
+                store.lose(location)
+        self.queue.loaded(self._page, entries, count, size)
 
 
 def record_at(data: bytes, place_at: int) -> int:
     """Where the record begins whose place is at `place_at`; negative if that is before what was read."""
     check_room(len(data), place_at, PLACE_SIZE)
     p = data
-    return place_at - PLACES_AT - PLACE_SIZE * u16_at(p, place_at + 6)
+    return place_at - PLACES_AT - PLACE_SIZE * (u16_at(p, place_at + 6) & NUMBER_MASK)

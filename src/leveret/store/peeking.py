@@ -39,6 +39,9 @@ class Peek:
             log.debug("a peek found nothing: %s", error)
             self._gone = True
 
+    def end(self) -> None:
+        self._reading.end()
+
     def finish(self, store: "Store") -> None:
         """Give what was read to whoever looks."""
         entries = None

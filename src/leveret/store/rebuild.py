@@ -38,6 +38,17 @@ def rebuild(broker: Broker, store: Store, rows: list[Row]) -> None:
     store.forget_changes()
 
 
+def fitting(rows: list[Row]) -> list[Row]:
+    """Those rows that need none that is not there."""
+    vhosts = {vhost for kind, vhost, _, _ in rows if kind == "vhost"}
+    users = {name for kind, _, name, _ in rows if kind == "user"}
+    return [
+        (kind, vhost, name, value)
+        for kind, vhost, name, value in rows
+        if kind in ("user", "global_parameter") or (vhost in vhosts and (kind != "permission" or name in users))
+    ]
+
+
 def _vhost(broker: Broker, vhost: str, name: str, value: dict[str, Any]) -> None:
     made = broker.add_vhost(vhost)
     made.describe(value["description"], tuple(value["tags"]))

@@ -2,13 +2,15 @@ cimport cython
 from leveret.broker.message cimport Message, Origin, new_message
 from leveret.octets cimport Octets, Room, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 
-cdef int MESSAGE, HEAD_SIZE, PLACES_AT, PLACE_SIZE, NUMBERS_SIZE
+cdef int MESSAGE, HEAD_SIZE, PLACES_AT, PLACE_SIZE, NUMBERS_SIZE, DELIVERED, NUMBER_MASK, KIND_MASK
+cdef long BLOCK
 cdef long COUNT_MAX
 cdef list _ZEROS, _PADDING
 cdef dict _LAST
 
 @cython.final
 cdef class Place:
+    cdef public bint delivered
     cdef public long long delivery_count
     cdef public long long expires_at
     cdef public long number
@@ -28,6 +30,10 @@ cpdef write_numbers(bytearray out, int kind, long long group, long long queue, l
 cpdef Py_ssize_t record_size(bytes data, Py_ssize_t at) except -1
 @cython.locals(p=Octets)
 cpdef tuple read_head(bytes data, Py_ssize_t at)
+@cython.locals(upper="long long")
+cpdef long long group_at(Octets p, Py_ssize_t at) noexcept
+@cython.locals(p=Octets, number="long long", at=Py_ssize_t, length="long long")
+cpdef list first_records(bytearray data, Py_ssize_t start, Py_ssize_t end, long long offset)
 @cython.locals(p=Octets)
 cpdef tuple read_numbers(bytes data, Py_ssize_t at)
 @cython.locals(p=Octets)

@@ -2,18 +2,22 @@
 
 All numbers are little-endian; every record begins at a multiple of 8 and says its length, padding included.
 
-  record   := length u32 | kind u8 | 0 u8 | count u16 | group u32 | queue u32 | fields | padding
+  record   := length u32 | kind u8 | upper group u8 | count u16 | group u32 | queue u32 | fields | padding
   MESSAGE  := header size u32 | frame size u32 | body size u64 | ttl ms + 1 u64 | flags u32 | address size u32
               | place * count | address | content                    queue is 0
-  place    := queue u32 | delivery count u16 | its number u16 | seq u64 | expires at u64
+  place    := queue u32 | delivery count u16 | its number, 15 bits | delivered before, 1 bit | seq u64 | expires at u64
   SETTLE   := first seq u64 | last seq u64                           gone: acked, dropped, expired, consumed
   PURGE    := 0 u64 | last seq u64                                   all up to that one are gone
   REQUEUE  := seq u64 | delivery count u64                           given back
   COMMIT   := 0 u64 | 0 u64                                          the records of `group` count from now on
+  MARK     := changes u64 | last queue id u64                        how often definitions have changed, the last id given
+                                                                     out; `group` and `queue`: the oldest batch there is
 
   (1) A place is known by segment and offset, its own, not its record's: `place_offset`.
   (2) `group` is 0 or a number of one transaction; its records count only if its COMMIT is there too.
-  (3) What is live is what was placed less what was settled, in whatever order the records stand: a seq is never reused.
+  (3) The first batch of each segment has a MARK, and every batch after which it says something else. So the newest one
+      is always there, and definitions or batches that are missing are found out.
+  (4) What is live is what was placed less what was settled, in whatever order the records stand: a seq is never reused.
 
 Knows nothing of files or batches.
 """
@@ -22,7 +26,18 @@ from errno import EIO
 
 from leveret.broker.message import Message, Origin, new_message
 from leveret.octets import put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
-from leveret.store.layout import COUNT_MAX, HEAD_SIZE, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
+from leveret.store.checks import BLOCK
+from leveret.store.layout import (
+    COUNT_MAX,
+    DELIVERED,
+    HEAD_SIZE,
+    KIND_MASK,
+    MESSAGE,
+    NUMBER_MASK,
+    NUMBERS_SIZE,
+    PLACE_SIZE,
+    PLACES_AT,
+)
 
 ORIGINS_MAX = 1024
 
@@ -34,10 +49,11 @@ _LAST: dict[bytes, Origin] = {}
 class Place:
     """A message's place in a queue, as the journal has it."""
 
-    __slots__ = ("delivery_count", "expires_at", "number", "queue", "seq")
+    __slots__ = ("delivered", "delivery_count", "expires_at", "number", "queue", "seq")
 
     def __init__(self, queue: int, seq: int, expires_at: int = 0, delivery_count: int = 0, number: int = 0) -> None:
-        self.number = number
+        self.number = number & NUMBER_MASK
+        self.delivered = number & DELIVERED != 0
         self.queue = queue
         self.seq = seq
         self.expires_at = expires_at
@@ -63,9 +79,9 @@ def write_message(out: bytearray, message: Message, count: int, group: int) -> i
         out += _PADDING[length - size]
     p = out
     put_u32(p, at, length)
-    put_u16(p, at + 4, MESSAGE)
+    put_u16(p, at + 4, MESSAGE | group >> 32 << 8)
     put_u16(p, at + 6, count)
-    put_u32(p, at + 8, group)
+    put_u32(p, at + 8, group & 0xFFFFFFFF)
     put_u32(p, at + 16, message.header_size)
     put_u32(p, at + 20, message.frame_size)
     put_u64(p, at + 24, message.body_size)
@@ -88,6 +104,7 @@ def copy_message(out: bytearray, data: bytes, at: int, count: int, new_count: in
     out += rest
     out += bytes(length - size)
     put_u32(out, to, length)
+    put_u16(out, to + 4, MESSAGE)
     put_u16(out, to + 6, new_count)
     put_u32(out, to + 8, 0)
 
@@ -108,8 +125,8 @@ def write_numbers(out: bytearray, kind: int, group: int, queue: int, first: int,
     out += bytes(NUMBERS_SIZE)
     p = out
     put_u32(p, at, NUMBERS_SIZE)
-    put_u16(p, at + 4, kind)
-    put_u32(p, at + 8, group)
+    put_u16(p, at + 4, kind | group >> 32 << 8)
+    put_u32(p, at + 8, group & 0xFFFFFFFF)
     put_u32(p, at + 12, queue)
     put_u64(p, at + 16, first)
     put_u64(p, at + 24, last)
@@ -129,7 +146,34 @@ def read_head(data: bytes, at: int) -> tuple[int, int, int, int, int]:
     """Length, kind, count, group and queue of the record at `at`."""
     check_room(len(data), at, HEAD_SIZE)
     p = data
-    return u32_at(p, at), u16_at(p, at + 4), u16_at(p, at + 6), u32_at(p, at + 8), u32_at(p, at + 12)
+    return u32_at(p, at), u16_at(p, at + 4) & KIND_MASK, u16_at(p, at + 6), group_at(p, at), u32_at(p, at + 12)
+
+
+def group_at(p: bytes | bytearray, at: int) -> int:
+    """The transaction of the record at `at`; 0 if it is in none."""
+    upper = u16_at(p, at + 4) >> 8
+    return upper << 32 | u32_at(p, at + 8)
+
+
+def first_records(data: bytearray, start: int, end: int, offset: int) -> list[int]:
+    """For each block of a batch's records, from `start` on, where the first record at or behind its beginning is.
+
+    `offset` is where in the file `data` begins.
+    """
+    p = data
+    found: list[int] = []
+    number = (offset + start) // BLOCK
+    at = start
+    while at < end:
+        while number <= (offset + at) // BLOCK:
+            found.append(at - start)
+            number += 1
+        length = u32_at(p, at)
+        at += length if length > 0 else end
+    while start < end and number <= (offset + end - 1) // BLOCK:
+        found.append(end - start)
+        number += 1
+    return found
 
 
 def read_numbers(data: bytes, at: int) -> tuple[int, int]:

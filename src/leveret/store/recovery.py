@@ -6,9 +6,11 @@ reading them twice gives the same.
 
   (1) A batch that is not whole and above every "synced" mark is a torn end: it was never promised to anybody, and is cut.
       After a clean end there is none.
-  (2) Any other damage is reported with its place, reading goes on at the next whole batch, and the file is kept aside
-      when its time has come.
-  (3) After an unclean end every message counts as redelivered.
+  (2) A whole batch above every mark is written again, into a new file: that it can be read does not say that it is on
+      disk. A sync that failed may have left it in the system's cache alone, where another sync finds nothing to do.
+  (3) Any other damage is reported with its place, reading goes on behind it, and the file is kept aside when its time
+      has come. Numbers of batches have no gaps, so one that is missing is reported too.
+  (4) After an unclean end, or with damage, every message counts as redelivered, and does so for ever.
 """
 
 import logging
@@ -17,16 +19,26 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from time import monotonic
 
+from leveret.broker.expiry import heap_item
 from leveret.broker.message import Entry
 from leveret.broker.pages import Pages
 from leveret.broker.queue import Queue
 from leveret.octets import put_u32, put_u64, u16_at, u32_at, u64_at
 from leveret.store.disk import Disk
 from leveret.store.journal import PREFIX, Journal
-from leveret.store.layout import COMMIT, MESSAGE, PURGE, REQUEUE, SETTLE
+from leveret.store.layout import COMMIT, DELIVERED, KIND_MASK, MARK, MESSAGE, PURGE, REQUEUE, SETTLE
 from leveret.store.paging import Reading
-from leveret.store.records import check_room, place_offset, read_numbers, record_size
-from leveret.store.segment import HEADER_SIZE, Batch, Segment, next_batch_offset, open_segment, read_batch, read_salt
+from leveret.store.records import check_room, group_at, place_offset, read_numbers, record_size
+from leveret.store.segment import (
+    HEADER_SIZE,
+    BatchRead,
+    Segment,
+    next_batch_offset,
+    open_segment,
+    read_batch,
+    read_salt,
+    salvage_batch,
+)
 from leveret.store.store import Store
 
 NAME = re.compile(PREFIX + r"-(\d+)\.log")
@@ -36,6 +48,7 @@ log = logging.getLogger("leveret.store")
 PROGRESS_S = 2.0
 FOUND_SIZE = 24
 NOTHING = bytes(FOUND_SIZE)
+DELIVERED_BEFORE = 1 << 31
 
 
 class Gone:
@@ -86,18 +99,21 @@ class Gone:
 class Found:
     """The live places of one queue, as they are found, each as 24 octets.
 
-    found := seq u64 | location u64 | body size u32 | delivery count u32
+    found := seq u64 | location u64 | body size u32 | delivery count u31 | delivered before, 1 bit
+
+    `times` are those of messages that have one of their own, as the queue's heap has them.
     """
 
-    __slots__ = ("_last_seq", "_ordered", "_places", "count")
+    __slots__ = ("_last_seq", "_ordered", "_places", "count", "times")
 
     def __init__(self) -> None:
         self._places = bytearray()
         self._ordered = True
         self._last_seq = -1
         self.count = 0
+        self.times: list[int] = []
 
-    def add(self, seq: int, location: int, body_size: int, delivery_count: int) -> None:
+    def add(self, seq: int, location: int, body_size: int, delivery_count: int, delivered: bool = False) -> None:
         if seq <= self._last_seq:
             self._ordered = False
         self._last_seq = seq
@@ -107,7 +123,7 @@ class Found:
         put_u64(p, at, seq)
         put_u64(p, at + 8, location)
         put_u32(p, at + 16, body_size)
-        put_u32(p, at + 20, delivery_count)
+        put_u32(p, at + 20, delivery_count | DELIVERED_BEFORE if delivered else delivery_count)
         self.count += 1
 
     def seq(self, index: int) -> int:
@@ -132,11 +148,13 @@ class Found:
                 journal.release(location)
                 continue
             delivery_count = u32_at(p, at + 20)
+            delivered = not clean or delivery_count & DELIVERED_BEFORE != 0
+            delivery_count &= DELIVERED_BEFORE - 1
             if counts and seq in counts:
                 delivery_count = max(delivery_count, counts[seq])
             if delivery_count != 0:
                 kept[seq] = delivery_count
-            pages.add(seq, location, u32_at(p, at + 16), delivery_count, not clean or delivery_count != 0)
+            pages.add(seq, location, u32_at(p, at + 16), delivery_count, delivered or delivery_count != 0)
         return kept
 
 
@@ -144,7 +162,7 @@ class Progress:
     """Tells now and then how far a long recovery is: both readings of `total` octets."""
 
     def __init__(self, total: int) -> None:
-        self._total = 2 * total
+        self._total = 2 * max(1, total)
         self._done = 0
         self._told_at = monotonic()
 
@@ -152,21 +170,34 @@ class Progress:
         self._done += size
         if monotonic() - self._told_at >= PROGRESS_S:
             self._told_at = monotonic()
-            log.info("recovering: %d %% of %d MB", 100 * self._done // self._total, self._total // 2_000_000)
+            share = min(100, 100 * self._done // self._total)
+            log.info("recovering: %d %% of %d MB", share, self._total // 2_000_000)
 
 
 class Recovery:
-    """Reads one folder's journal into `journal`."""
+    """Reads one folder's journal into `journal`.
 
-    def __init__(self, disk: Disk, journal: Journal) -> None:
+    `delivered_up_to` is the batch up to which messages count as delivered before; `last_batch` one that definitions know
+    of: none before it may be missing. `mark` is the newest MARK: changes, last queue id, oldest batch.
+    """
+
+    def __init__(self, disk: Disk, journal: Journal, delivered_up_to: int = 0, last_batch: int = 0) -> None:
         self._disk = disk
         self._journal = journal
+        self._delivered_up_to = delivered_up_to
+        self._known_batch = last_batch
         self._gone: dict[int, Gone] = {}
         self._committed: set[int] = set()
         self._in_groups: list[tuple[int, int, int, int]] = []
         self._ends: list[tuple[Segment, int, int]] = []
-        self._last_batch = 0
+        self._torn: list[tuple[Segment, int]] = []
+        # Whole batches, by number, that may not be on disk: segment and offset.
+        self._tail: list[tuple[int, Segment, int]] = []
+        self._gap_known = False
+        self._first_batch = 0
+        self.last_batch = 0
         self._synced = 0
+        self.mark = (0, 0, 0)
         self.highest_group = 0
         self.highest_queue_id = 0
         self.message_count = 0
@@ -176,100 +207,154 @@ class Recovery:
     # The first reading
 
     def read(self, clean: bool = False) -> None:
-        """Check all segments, and gather what is gone."""
-        number = 0
+        """Check all segments, and gather what is gone; nothing is changed."""
         for number, name in self._names():
-            segment = self._open(number, name)
-            if segment is not None:
-                self._journal.segments[number] = segment
+            self._journal.segments[number] = open_segment(self._disk, name, number)
         self._progress = Progress(sum(segment.size for segment in self._journal.segments.values()))
-        for segment in list(self._journal.segments.values()):
+        for _, segment in sorted(self._journal.segments.items()):
             self._read_segment(segment)
             self._progress.step(segment.size)
         for segment, offset, lost in self._ends:
             if clean or lost <= self._synced:
                 self._report(segment, offset, segment.size)
+                self._salvage(segment, offset)
             else:
-                self._cut(segment, offset)
-        self._sync()
+                self._torn.append((segment, offset))
+        self._look_for_missing(clean)
         for group, queue, first, last in self._in_groups:
             if group in self._committed:
                 self._gone_of(queue).settle(first, last)
         for gone in self._gone.values():
             gone.sort()
-        self._journal.begin(number + 1, self._last_batch + 1)
+
+    def _look_for_missing(self, clean: bool) -> None:
+        oldest = self.mark[2]
+        if oldest and self._first_batch > oldest:
+            self._miss(oldest, self._first_batch - 1)
+        # Rows are on disk before their batch is.
+        known = self._known_batch if clean else self._known_batch - 1
+        if self.last_batch < known:
+            self._miss(self.last_batch + 1, known)
+        self.last_batch = max(self.last_batch, known)
+
+    def _miss(self, first: int, last: int) -> None:
+        which = f"batch {first} is" if first == last else f"batches {first} to {last} are"
+        self._damaged(f"the journal's {which} missing: messages published in them are gone, settled ones may be back")
+
+    def _damaged(self, text: str) -> None:
+        log.error("%s", text)
+        self.damage.append(text)
+
+    # What it changes
+
+    def begin(self, clean: bool) -> None:
+        """Take off what was never promised, write again what may not be on disk, and begin a new segment."""
+        for segment, offset in self._torn:
+            log.warning("%s: cut %d octets of an unfinished write at %d", segment.name, segment.size - offset, offset)
+            self._cut(segment, offset)
+        for segment in [found for found in self._journal.segments.values() if found.size <= HEADER_SIZE]:
+            # Made, and never written to.
+            self._cut(segment, 0)
+        number = max(self._journal.segments, default=0) + 1
+        self._journal.begin(number, self.last_batch + 1)
+        if not clean:
+            self._write_tail_again()
+        self._disk.sync_folder()
+
+    def _write_tail_again(self) -> None:
+        tail = [found for found in self._tail if found[0] > self._synced]
+        for number, segment, offset in tail:
+            batch = read_batch(segment, offset)
+            assert batch is not None
+            self._journal.write_again(number, self._synced, batch.payload)
+        for _, segment, offset in reversed(tail):
+            self._cut(segment, offset)
+            if segment.number in self._journal.segments:
+                segment.file.sync()
 
     def _names(self) -> list[tuple[int, str]]:
         found = [(NAME.fullmatch(name), name) for name in self._disk.names()]
         return sorted((int(match[1]), name) for match, name in found if match is not None)
 
-    def _open(self, number: int, name: str) -> Segment | None:
-        segment = open_segment(self._disk, name, number)
-        if segment.size > HEADER_SIZE:
-            return segment
-        # Made, and never written to.
-        segment.file.close()
-        self._disk.remove(name)
-        return None
-
     def _read_segment(self, segment: Segment) -> None:
-        before = self._last_batch
+        before = self.last_batch
         for batch in self._batches(segment):
-            self._last_batch = max(self._last_batch, batch.number)
-            self._synced = max(self._synced, batch.synced)
-            self._gather(batch.payload)
-        if self._last_batch > before and read_salt(segment.file) is None:
+            self._count(segment, batch)
+            self._gather(batch)
+        if self.last_batch > before and read_salt(segment.file) is None:
             self._report(segment, 0, HEADER_SIZE)
 
-    def _batches(self, segment: Segment) -> Iterator[Batch]:
-        """The whole batches of a segment; damage is reported and stepped over."""
+    def _count(self, segment: Segment, batch: BatchRead) -> None:
+        """Take note of a batch's number."""
+        number = batch.number
+        if self.last_batch and number > self.last_batch + 1 and not self._gap_known:
+            self._miss(self.last_batch + 1, number - 1)
+        self._gap_known = False
+        self._first_batch = min(self._first_batch or number, number)
+        segment.first_batch = segment.first_batch or number
+        self.last_batch = max(self.last_batch, number)
+        self._synced = max(self._synced, batch.synced)
+
+    def _batches(self, segment: Segment) -> Iterator[BatchRead]:
+        """The batches of a segment; damage is reported and stepped over."""
         offset = HEADER_SIZE
         while offset < segment.size:
             batch = read_batch(segment, offset)
             if batch is not None:
+                self._tail = [found for found in self._tail if found[0] > batch.synced]
+                self._tail.append((batch.number, segment, offset))
                 yield batch
-                offset = batch.offset + len(batch.payload)
+                offset = batch.following
                 continue
             following = next_batch_offset(segment, offset)
             if following is None:
                 # What it is shows when the marks of all segments are known.
-                self._ends.append((segment, offset, self._last_batch + 1))
+                self._ends.append((segment, offset, self.last_batch + 1))
+                self._gap_known = True
                 break
+            self._gap_known = True
+            batch = salvage_batch(segment, offset)
+            if batch is not None:
+                following = batch.following
+                yield batch
             self._report(segment, offset, following)
             offset = following
 
+    def _salvage(self, segment: Segment, offset: int) -> None:
+        """Take what is left of a damaged batch at the end."""
+        batch = salvage_batch(segment, offset)
+        if batch is not None:
+            self._count(segment, batch)
+            self._gather(batch)
+
     def _cut(self, segment: Segment, offset: int) -> None:
-        """A torn end: take it off."""
-        log.warning("%s: cut %d octets of an unfinished write at %d", segment.name, segment.size - offset, offset)
+        """Take the end off; what is empty then goes."""
         segment.size = segment.written = offset
         if offset > HEADER_SIZE:
             segment.file.truncate(offset)
+            segment.file.sync()
             return
         segment.file.close()
         self._disk.remove(segment.name)
         del self._journal.segments[segment.number]
 
-    def _sync(self) -> None:
-        """Have on disk what was read: it counts as such from now on."""
-        for segment, _, _ in self._ends:
-            if segment.number in self._journal.segments:
-                segment.file.sync()
-        if self._journal.segments:
-            self._journal.segments[max(self._journal.segments)].file.sync()
-        self._disk.sync_folder()
-
     def _report(self, segment: Segment, start: int, end: int) -> None:
         segment.damaged = True
-        text = f"{segment.name}: {end - start} octets at {start} are damaged; what they said is lost"
-        log.error("%s", text)
-        self.damage.append(text)
+        self._damaged(f"{segment.name}: {end - start} octets at {start} are damaged; what they said is lost")
 
-    def _gather(self, payload: bytes) -> None:
-        at = 0
+    def _gather(self, batch: BatchRead) -> None:
+        for start, end in batch.spans:
+            self._gather_span(batch.payload, start, end)
+
+    def _gather_span(self, payload: bytes, at: int, end: int) -> None:
         p = payload
-        while at < len(payload):
-            length, kind = record_size(payload, at), u16_at(p, at + 4)
-            group, queue = u32_at(p, at + 8), u32_at(p, at + 12)
+        while at < end:
+            length, kind = record_size(payload, at), u16_at(p, at + 4) & KIND_MASK
+            group, queue = group_at(p, at), u32_at(p, at + 12)
+            if kind == MARK:
+                self._note_mark(group << 32 | queue, *read_numbers(payload, at))
+                at += length
+                continue
             self.highest_group = max(self.highest_group, group)
             self.highest_queue_id = max(self.highest_queue_id, queue)
             if kind == MESSAGE:
@@ -283,6 +368,9 @@ class Recovery:
             else:
                 self._gather_numbers(kind, queue, *read_numbers(payload, at))
             at += length
+
+    def _note_mark(self, oldest: int, changes: int, last_queue_id: int) -> None:
+        self.mark = (max(self.mark[0], changes), max(self.mark[1], last_queue_id), max(self.mark[2], oldest))
 
     def _gather_numbers(self, kind: int, queue: int, first: int, last: int) -> None:
         gone = self._gone_of(queue)
@@ -301,51 +389,57 @@ class Recovery:
 
     # The second reading
 
-    def restore(self, store: Store, clean: bool) -> None:
+    def restore(self, store: Store, found: "dict[int, Found]", clean: bool) -> None:
         """Put what is live into its queues."""
-        found = self.find(store.queues)
         for queue_id, queue in store.queues.items():
-            self._fill(store, queue, found.pop(queue_id), clean)
+            self._fill(store, queue, found.pop(queue_id, Found()), clean)
 
     def find(self, queue_ids: Iterable[int]) -> dict[int, Found]:
         """What is live in these queues; in all others nothing is."""
         found = {queue_id: Found() for queue_id in queue_ids}
-        last = max(self._journal.segments)
-        for number, segment in sorted(self._journal.segments.items()):
-            if number != last:
-                for batch in self._whole_batches(segment):
-                    self._place(segment, batch, found)
-                self._progress.step(segment.size)
+        for _, segment in sorted(self._journal.segments.items()):
+            for batch in self._readable_batches(segment):
+                for start, end in batch.spans:
+                    self._place(segment, batch, start, end, found)
+            if segment.live_count:
+                segment.read_checks()
+            self._progress.step(segment.size)
         return found
 
-    def _whole_batches(self, segment: Segment) -> Iterator[Batch]:
+    def all_ids(self) -> list[int]:
+        """The ids of all queues that are named anywhere."""
+        self.find(())
+        return sorted(self._gone)
+
+    def _readable_batches(self, segment: Segment) -> Iterator[BatchRead]:
         # Damage was reported by the first reading.
         offset: int | None = HEADER_SIZE
         while offset is not None and offset < segment.size:
-            batch = read_batch(segment, offset)
-            if batch is None:
-                offset = next_batch_offset(segment, offset)
-            else:
+            batch = salvage_batch(segment, offset)
+            if batch is not None:
                 yield batch
-                offset = batch.offset + len(batch.payload)
+            offset = next_batch_offset(segment, offset) if batch is None else batch.following
 
-    def _place(self, segment: Segment, batch: Batch, found: dict[int, Found]) -> None:
+    def _place(self, segment: Segment, batch: BatchRead, at: int, end: int, found: dict[int, Found]) -> None:
         payload = batch.payload
-        at = 0
+        delivered = batch.number <= self._delivered_up_to
         p = payload
-        while at < len(payload):
+        while at < end:
             length = record_size(payload, at)
-            if u16_at(p, at + 4) == MESSAGE:
-                self._place_message(segment, batch.offset, payload, at, found)
+            if u16_at(p, at + 4) & KIND_MASK == MESSAGE:
+                self._place_message(segment, batch.offset, payload, at, found, delivered)
             at += length
 
-    def _place_message(self, segment: Segment, start: int, payload: bytes, at: int, found: dict[int, Found]) -> None:
+    def _place_message(
+        self, segment: Segment, start: int, payload: bytes, at: int, found: dict[int, Found], delivered: bool
+    ) -> None:
         p = payload
         count = u16_at(p, at + 6)
-        group = u32_at(p, at + 8)
+        group = group_at(p, at)
         counts = group == 0 or group in self._committed
         segment.live_count += count
         segment.total_count += count
+        segment.message_size += u32_at(p, at)
         check_room(len(payload), at, place_offset(0, count))
         for number in range(count):
             place_at = place_offset(at, number)
@@ -360,7 +454,10 @@ class Recovery:
                 segment.settle(start + place_at)
             else:
                 location = segment.number << 32 | start + place_at
-                places.add(seq, location, u64_at(p, at + 24), u16_at(p, place_at + 4))
+                before = delivered or u16_at(p, place_at + 6) & DELIVERED != 0
+                places.add(seq, location, u64_at(p, at + 24), u16_at(p, place_at + 4), before)
+                if u64_at(p, at + 32) != 0 and u64_at(p, place_at + 16) != 0:
+                    places.times.append(heap_item(u64_at(p, place_at + 16), seq))
 
     def _fill(self, store: Store, queue: Queue, found: Found, clean: bool) -> None:
         queue_id = queue.ledger.queue_id
@@ -369,7 +466,7 @@ class Recovery:
         queue.ledger.counts = found.fill(pages, gone.counts, self._journal, clean)
         self.message_count += pages.count
         if queue.pageable():
-            queue.restore_pages(pages, gone.highest + 1)
+            queue.restore_pages(pages, gone.highest + 1, found.times)
         else:
             queue.restore(all_entries(store, queue, pages), gone.highest + 1)
 

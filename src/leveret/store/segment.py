@@ -1,13 +1,19 @@
 """A segment: one file of a log, and which places in it are still live.
 
   segment := magic 8 octets | salt u64 | check u32 | 0 u32 | batch *
-  batch   := magic u32 | check u32 | salt u64 | number u64 | synced u64 | length u32 | payload check u32 | payload
+  batch   := magic u32 | check u32 | salt u64 | number u64 | synced u64 | length u32 | table check u32 | payload
+  payload := record * | table
+  table   := (check u32 | first u32) for each block of the file in which records of this batch are
 
-  (1) `check` is a CRC-32 of the salt, or of the rest of the batch's head, `payload check` one of the payload.
+  (1) `check` is a CRC-32 of the salt, of the rest of the batch's head, or of what of the batch's records is in that block;
+      `table check` one of the table. `first` is where in the payload the first record at or behind the block's beginning
+      is: when one block is damaged, the records in the others are still there.
   (2) `synced` is the highest batch known to be on disk when this one was written: what is broken above it was never
       promised to anybody.
   (3) A place is dead once it is settled. The file goes when nothing in it is live.
   (4) `salt` is a random number of the segment's own. What looks like a batch and has another one is part of a message.
+
+  (5) In batches of format 2 there is no table, and `table check` is one of the whole payload.
 
 Knows nothing of queues.
 """
@@ -16,15 +22,22 @@ import os
 from struct import Struct
 from zlib import crc32
 
+from leveret.store.checks import BLOCK, Checks, blocks, overlaps
 from leveret.store.disk import Disk, File
+from leveret.store.layout import HEAD_SIZE
+from leveret.store.records import first_records
 
 FILE_MAGIC = b"LVRTLOG2"
-BATCH_MAGIC = 0x3242564C
+BATCH_MAGIC = 0x3342564C
+BATCH_MAGIC_2 = 0x3242564C
+_MAGIC_2 = BATCH_MAGIC_2.to_bytes(4, "little")
 _HEADER = Struct("<8sQII")
 _HEAD = Struct("<IIQQQII")
 HEADER_SIZE = _HEADER.size
 BATCH_HEAD_SIZE = _HEAD.size
+_TABLE_ROW = Struct("<II")
 GRANULE = 4
+CHECKED_PIECE = 1 << 20
 # In place of a payload's check: nothing is said about it. One payload in four thousand million has this for its own.
 UNCHECKED = 0
 
@@ -34,19 +47,24 @@ class Segment:
 
     `size` counts what is handed to the committer too, `written` only what is in the file. `origins` are the places that
     were moved here, by offset, and the locations by which their entries know them. A `damaged` file is never removed, but
-    kept `aside`, under another name, and open while something in it is live. A new one has no `file` before `make`.
+    kept `aside`, under another name, and open while something in it is live. A new one has no `file` before `make`. While
+    it is `pinned` somebody is going to read it, and it must not be closed.
     """
 
     __slots__ = (
         "_dead",
         "aside",
+        "checks",
         "damaged",
         "file",
+        "first_batch",
         "live_count",
         "made",
+        "message_size",
         "name",
         "number",
         "origins",
+        "pinned",
         "salt",
         "size",
         "total_count",
@@ -63,30 +81,70 @@ class Segment:
         self.written = size
         self.live_count = 0
         self.total_count = 0
+        # The octets of all messages in it: what else is said takes no space once it is copied.
+        self.message_size = 0
+        # The number of the first batch in it; 0 if there is none yet.
+        self.first_batch = 0
         self.damaged = False
         self.aside = False
         self.origins: dict[int, int] = {}
+        self.pinned = 0
+        self.checks = Checks()
         self._dead = bytearray()
 
     def make(self, disk: Disk) -> None:
         """Make the file; on a busy disk that takes its time."""
         self.file = disk.create(self.name)
-        self.file.write(header(self.salt))
+        self.write(header(self.salt))
         self.made = True
+
+    def write(self, data: bytes | bytearray, known: dict[int, int] | None = None) -> None:
+        """Append octets; of some blocks the check is known."""
+        self.file.write(data)
+        # Only now: whoever reads meanwhile must find in the file what the checks are about.
+        self.checks.add(data, known)
+
+    def read(self, start: int, end: int) -> tuple[int, bytes, list[tuple[int, int]]]:
+        """What was written from `start` to `end`, and around it: where that begins, octets, and which parts are damaged."""
+        start, end = self.checks.aligned(start, end)
+        try:
+            data = self.file.read(start, end - start)
+        except OSError:
+            data = self._read_by_blocks(start, end)
+        return start, data, self.checks.wrong(start, end, data)
+
+    def read_checks(self) -> None:
+        """Take what is in the file for what must be in it: recovery has looked at it."""
+        self.checks = Checks()
+        while piece := self.file.read(self.checks.size, CHECKED_PIECE):
+            self.checks.add(piece)
+
+    def _read_by_blocks(self, start: int, end: int) -> bytes:
+        """What can be read of a file that cannot be read whole."""
+        found = bytearray()
+        for first, last in blocks(start, end):
+            try:
+                piece = self.file.read(first, last - first)
+            except OSError:
+                piece = b""
+            found += piece + bytes(last - first - len(piece))
+        return bytes(found)
 
     @property
     def live_size(self) -> int:
         """About how many octets are live."""
-        return self.size * self.live_count // self.total_count if self.total_count else 0
+        return self.message_size * self.live_count // self.total_count if self.total_count else 0
 
     def settle(self, offset: int) -> None:
-        """The place at `offset` is dead."""
+        """The place at `offset` is dead, as it may have been before: what a purge has said is gone is given free later."""
         at = offset >> GRANULE + 3
         dead = self._dead
         if at >= len(dead):
             dead.extend(bytes(at + 1024 - len(dead)))
-        dead[at] |= 1 << (offset >> GRANULE & 7)
-        self.live_count -= 1
+        bit = 1 << (offset >> GRANULE & 7)
+        if dead[at] & bit == 0:
+            dead[at] |= bit
+            self.live_count -= 1
 
     def is_dead(self, offset: int) -> bool:
         at = offset >> GRANULE + 3
@@ -127,36 +185,83 @@ def find_salt(file: File, size: int) -> int:
     while at is not None:
         head = _read_head(file, at, None)
         assert head is not None
-        salt, _, _, length, _ = head
-        octets[salt] = octets.get(salt, 0) + length
-        at = _next_batch_offset(file, at + BATCH_HEAD_SIZE + length, size, None)
+        octets[head.salt] = octets.get(head.salt, 0) + head.length
+        at = _next_batch_offset(file, at + BATCH_HEAD_SIZE + head.length, size, None)
     return max(octets, key=octets.__getitem__)
 
 
-def seal(batch: bytearray, salt: int, number: int, synced: int, checked: bool = True) -> None:
-    """Fill in the head of a batch, for which the first octets were left free; what is never recovered is not checked."""
-    payload = memoryview(batch)[BATCH_HEAD_SIZE:]
-    fields = (BATCH_MAGIC, 0, salt, number, synced, len(payload), crc32(payload) if checked else UNCHECKED)
-    payload.release()
-    _HEAD.pack_into(batch, 0, *fields)
-    _HEAD.pack_into(batch, 0, BATCH_MAGIC, crc32(memoryview(batch)[8:BATCH_HEAD_SIZE]), *fields[2:])
+def table_size(size: int, offset: int) -> int:
+    """How long the table of a batch is that stands at `offset` and is of this size, without the table."""
+    return len(blocks(offset + BATCH_HEAD_SIZE, offset + size)) * _TABLE_ROW.size
 
 
-class Batch:
-    """A batch that was read: where its payload begins in the file, and what it says."""
+def seal(batch: bytearray, salt: int, number: int, synced: int, offset: int, end: int) -> dict[int, int]:
+    """Fill in the head and, from `end` on, the table of a batch that will stand at `offset`; both were left free.
 
-    __slots__ = ("number", "offset", "payload", "synced")
+    Returned are the checks of the blocks of the file that are all in its records.
+    """
+    view = memoryview(batch)
+    firsts = first_records(batch, BATCH_HEAD_SIZE, end, offset)
+    known = {}
+    at = end
+    for (start, stop), first in zip(blocks(offset + BATCH_HEAD_SIZE, offset + end), firsts, strict=True):
+        check = crc32(view[start - offset : stop - offset])
+        if stop - start == BLOCK:
+            known[start // BLOCK] = check
+        _TABLE_ROW.pack_into(batch, at, check, first)
+        at += _TABLE_ROW.size
+    table_check = crc32(view[end:])
+    view.release()
+    _seal_head(batch, salt, number, synced, table_check)
+    return known
 
-    def __init__(self, number: int, synced: int, offset: int, payload: bytes) -> None:
-        self.number = number
-        self.synced = synced
-        self.offset = offset
+
+def seal_unchecked(batch: bytearray, salt: int, number: int) -> None:
+    """Fill in the head of a batch that is never recovered."""
+    _seal_head(batch, salt, number, 0, UNCHECKED, BATCH_MAGIC_2)
+
+
+def _seal_head(batch: bytearray, salt: int, number: int, synced: int, payload_check: int, magic: int = BATCH_MAGIC) -> None:
+    fields = (salt, number, synced, len(batch) - BATCH_HEAD_SIZE, payload_check)
+    _HEAD.pack_into(batch, 0, magic, 0, *fields)
+    _HEAD.pack_into(batch, 0, magic, _head_check(memoryview(batch)), *fields)
+
+
+def _head_check(head: bytes | memoryview) -> int:
+    """The check of a head: of all but itself; in format 2 without the magic."""
+    magic = 0 if bytes(head[:4]) == _MAGIC_2 else crc32(head[:4])
+    return crc32(head[8:BATCH_HEAD_SIZE], magic)
+
+
+class BatchRead:
+    """A batch that was read: where its records begin in the file, what it says, and where the next one is.
+
+    `spans` are the parts of the records that are whole; of a batch that is not, some are missing.
+    """
+
+    __slots__ = ("following", "number", "offset", "payload", "spans", "synced", "whole")
+
+    def __init__(self, head: "_Head", payload: bytes, spans: list[tuple[int, int]], whole: bool) -> None:
+        self.number = head.number
+        self.synced = head.synced
+        self.offset = head.offset + BATCH_HEAD_SIZE
+        self.following = self.offset + head.length
         self.payload = payload
+        self.spans = spans
+        self.whole = whole
 
 
-def read_batch(segment: Segment, offset: int, file: File | None = None) -> Batch | None:
+def read_batch(segment: Segment, offset: int, file: File | None = None) -> BatchRead | None:
     """The batch at `offset`; None if what is there is not a whole one of this segment's. `file` is read for its own."""
-    return _read_batch(file or segment.file, offset, segment.salt)
+    batch = salvage_batch(segment, offset, file)
+    return batch if batch is not None and batch.whole else None
+
+
+def salvage_batch(segment: Segment, offset: int, file: File | None = None) -> BatchRead | None:
+    """What is left of the batch at `offset`; None if that is nothing."""
+    file = file or segment.file
+    head = _read_head(file, offset, segment.salt)
+    return None if head is None else _read_batch(file, head)
 
 
 def next_batch_offset(segment: Segment, offset: int, file: File | None = None) -> int | None:
@@ -164,44 +269,104 @@ def next_batch_offset(segment: Segment, offset: int, file: File | None = None) -
     file = file or segment.file
     head = _read_head(file, offset, segment.salt)
     # A head that is whole says where its batch ends.
-    at = offset + 8 if head is None else offset + BATCH_HEAD_SIZE + head[3]
+    at = offset + 8 if head is None else offset + BATCH_HEAD_SIZE + head.length
     return _next_batch_offset(file, at, segment.written, segment.salt)
 
 
-def _read_head(file: File, offset: int, salt: int | None) -> tuple[int, int, int, int, int] | None:
-    """Salt, number, synced mark, length and check of the payload; None if what is at `offset` is not a whole head.
+class _Head:
+    """The head of a batch."""
 
-    With `salt` None, that of any segment.
-    """
-    head = file.read(offset, BATCH_HEAD_SIZE)
-    if len(head) < BATCH_HEAD_SIZE:
-        return None
-    magic, check, found, number, synced, length, payload_check = _HEAD.unpack(head)
-    if magic != BATCH_MAGIC or crc32(head[8:]) != check or salt not in (None, found):
-        return None
-    return found, number, synced, length, payload_check
+    __slots__ = ("check", "length", "magic", "number", "offset", "salt", "synced")
+
+    def __init__(self, offset: int, fields: tuple[int, ...]) -> None:
+        self.offset = offset
+        self.magic, _, self.salt, self.number, self.synced, self.length, self.check = fields
+
+    @property
+    def row_count(self) -> int:
+        """How many rows the table has: one for each block of what is before it."""
+        if self.magic == BATCH_MAGIC_2:
+            return 0
+        start = self.offset + BATCH_HEAD_SIZE
+        count = self.length // (BLOCK + _TABLE_ROW.size)
+        while len(blocks(start, start + self.length - count * _TABLE_ROW.size)) > count:
+            count += 1
+        return count
 
 
-def _read_batch(file: File, offset: int, salt: int | None) -> Batch | None:
-    head = _read_head(file, offset, salt)
-    if head is None:
+def _read_head(file: File, offset: int, salt: int | None) -> _Head | None:
+    """None if what is at `offset` is not a whole head of a batch; with `salt` None, of any segment's."""
+    octets = file.read(offset, BATCH_HEAD_SIZE)
+    if len(octets) < BATCH_HEAD_SIZE:
         return None
-    _, number, synced, length, payload_check = head
-    payload = file.read(offset + BATCH_HEAD_SIZE, length)
-    if len(payload) < length or (payload_check != UNCHECKED and crc32(payload) != payload_check):
+    head = _Head(offset, _HEAD.unpack(octets))
+    if head.magic not in (BATCH_MAGIC, BATCH_MAGIC_2) or _head_check(octets) != int.from_bytes(octets[4:8], "little"):
         return None
-    return Batch(number, synced, offset + BATCH_HEAD_SIZE, payload)
+    return head if salt in (None, head.salt) else None
+
+
+def _read_batch(file: File, head: _Head) -> BatchRead | None:
+    start = head.offset + BATCH_HEAD_SIZE
+    size = head.length - head.row_count * _TABLE_ROW.size
+    payload = file.read(start, size)
+    if head.magic == BATCH_MAGIC_2:
+        whole = len(payload) == size and (head.check == UNCHECKED or crc32(payload) == head.check)
+        return BatchRead(head, payload, [(0, size)], True) if whole else None
+    table = file.read(start + size, head.length - size)
+    if len(table) < head.length - size or crc32(table) != head.check:
+        return None
+    rows = list(_TABLE_ROW.iter_unpack(table))
+    view = memoryview(payload)
+    parts = [(first - start, last - start) for first, last in blocks(start, start + size)]
+    bad = [
+        (first, last)
+        for (first, last), (check, _) in zip(parts, rows, strict=True)
+        if last > len(payload) or crc32(view[first:last]) != check
+    ]
+    if not bad:
+        return BatchRead(head, payload, [(0, size)], True)
+    return BatchRead(head, payload, _spans(payload, parts, [first for _, first in rows], bad), False)
+
+
+def _spans(
+    payload: bytes, parts: list[tuple[int, int]], firsts: list[int], bad: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The runs of whole records in those parts that are not damaged."""
+    found = []
+    end = 0
+    for (first, _), record in zip(parts, firsts, strict=True):
+        if record < end or overlaps(bad, first, first + 1):
+            continue
+        start = end = record
+        while end + 4 <= len(payload) and not overlaps(bad, end, end + 4):
+            size = int.from_bytes(payload[end : end + 4], "little")
+            if size < HEAD_SIZE or end + size > len(payload) or overlaps(bad, end, end + size):
+                break
+            end += size
+        if end > start:
+            found.append((start, end))
+    return found
 
 
 def _next_batch_offset(file: File, at: int, end: int, salt: int | None) -> int | None:
     """Where the first whole batch at `at` or behind it begins."""
-    mark = BATCH_MAGIC.to_bytes(4, "little")
+    marks = [magic.to_bytes(4, "little") for magic in (BATCH_MAGIC, BATCH_MAGIC_2)]
     while at < end:
         piece = file.read(at, 1 << 20)
-        found = piece.find(mark)
-        while found >= 0:
-            if _read_batch(file, at + found, salt) is not None:
-                return at + found
-            found = piece.find(mark, found + 1)
+        places = sorted(place for mark in marks for place in _places_of(mark, piece))
+        for place in places:
+            head = _read_head(file, at + place, salt)
+            batch = None if head is None else _read_batch(file, head)
+            if batch is not None and batch.whole:
+                return at + place
         at += max(1, len(piece) - 3) if len(piece) > 3 else end
     return None
+
+
+def _places_of(mark: bytes, piece: bytes) -> list[int]:
+    found = []
+    at = piece.find(mark)
+    while at >= 0:
+        found.append(at)
+        at = piece.find(mark, at + 1)
+    return found

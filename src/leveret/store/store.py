@@ -2,35 +2,49 @@
 
 One batch is being written at a time; what is said meanwhile gathers in the next. `on_synced` is called on the loop when
 one is on disk, `on_failed` when one could not be: after that nothing is promised any more.
+
+  (1) Rows are committed before the journal's part of their batch, so that a queue is defined before a record names it.
+  (2) The row of a queue that is removed goes one batch later, with all that is defined after it: before that, what has
+      become of the queue's messages, as dead letters say, must be on disk.
+  (3) Each batch with rows counts the changes, in both files; what is missing in one of them is found out at the next start.
 """
 
 import logging
 from collections.abc import Callable
+from errno import EOVERFLOW
 from functools import partial
 from typing import Any
 
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
 from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
-from leveret.broker.storage import Storage
+from leveret.broker.storage import STORED, Storage
 from leveret.store.cleaner import Clean, oldest_to_clean
 from leveret.store.committer import Committer, Work
 from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.holding import Hold
-from leveret.store.journal import Batch, Journal, Ledger
-from leveret.store.layout import HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
-from leveret.store.paging import Filling, Reading, page_out, strip
+from leveret.store.journal import BatchToWrite, Journal, Ledger
+from leveret.store.layout import GROUP_MAX, HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
+from leveret.store.paging import Filling, Reading, Unplaced, page_out, strip, stub_of
 from leveret.store.peeking import Peek
 from leveret.store.records import Place, read_head, read_message, read_place
-from leveret.store.segment import Segment
+from leveret.store.segment import HEADER_SIZE, Segment
 
 log = logging.getLogger("leveret.store")
 
 SPILL_PREFIX = "spill"
 SPILL_PIECE = 1 << 20
+# A spill in which nothing is live is begun anew from this size on.
+SPILL_SPARE = 1 << 20
+# So is the journal, when nothing happens.
+IDLE_SPARE = 1 << 20
 
-# A fact: ids are never used again.
+# Facts. Ids are never used again; how often definitions have changed; a batch before which none may be missing; up to which
+# batch messages count as delivered before.
 LAST_QUEUE_ID = "last_queue_id"
+CHANGES = "changes"
+LAST_BATCH = "last_batch"
+DELIVERED_UP_TO = "delivered_up_to"
 
 # Stands for a message whose content is not needed any more.
 NO_MESSAGE = new_message(Origin("", "", b""), b"", 0, 0, 1, 0)
@@ -40,21 +54,26 @@ class Store(Storage):
     """Everything durable of one broker."""
 
     __slots__ = (
+        "_change_count",
         "_changes",
         "_cleaning",
         "_committer",
         "_ids",
+        "_last_queue_id",
+        "_later",
         "_next_group",
-        "_next_queue_id",
         "_on_failed",
         "_on_synced",
         "_readings",
         "_removable",
         "_spiller",
         "_spilling_size",
+        "_told_segment",
         "_waiting",
         "_writing",
         "_writing_size",
+        "damaged_count",
+        "delivered_up_to",
         "failed",
         "holding",
         "holds",
@@ -62,13 +81,12 @@ class Store(Storage):
         "known_ids",
         "open_groups",
         "queues",
+        "short",
         "spill",
         "work",
     )
 
-    def __init__(
-        self, journal: Journal, spill: Journal, next_queue_id: int, next_group: int, sizes: Sizes | None = None
-    ) -> None:
+    def __init__(self, journal: Journal, spill: Journal, last_queue_id: int, last_group: int, sizes: Sizes) -> None:
         Storage.__init__(self, sizes)
         self.pages = True
         self.journal = journal
@@ -84,6 +102,15 @@ class Store(Storage):
         self._ids: dict[tuple[str, str, str], int] = {}
         self.work: Any = None
         self._changes: list[Change] = []
+        # What goes with the batch after the next, while a queue that was removed is on disk.
+        self._later: list[Change] | None = None
+        self._change_count = journal.mark[0]
+        self._told_segment = 0
+        # Messages in batches up to this one may have been delivered before.
+        self.delivered_up_to = 0
+        self.damaged_count = 0
+        # Whether space is short, so that files should go which could stay otherwise.
+        self.short = False
         self._committer: Committer | None = None
         self._spiller: Committer | None = None
         self._writing = False
@@ -94,8 +121,8 @@ class Store(Storage):
         self._removable: list[tuple[int, Journal, Segment, list[Segment]]] = []
         self.open_groups: set[int] = set()
         self._waiting: list[Clean] = []
-        self._next_queue_id = next_queue_id
-        self._next_group = next_group
+        self._last_queue_id = last_queue_id
+        self._next_group = last_group
         self._on_synced: Callable[[], None] = nothing
         self._on_failed: Callable[[BaseException], None] = nothing_more
 
@@ -117,7 +144,13 @@ class Store(Storage):
     def position(self) -> int:
         if self.work is not None:
             self.work.store()
+        if self._later is not None:
+            return self.journal.batch + 1
         return self.journal.batch if self._changes else self.journal.position()
+
+    def gathering(self) -> int:
+        """The batch with which everything that is said now will be on disk."""
+        return self.journal.batch if self._later is None else self.journal.batch + 1
 
     def append(self, message: Message, placed: list[Any]) -> None:
         self.journal.append(message, placed)
@@ -125,22 +158,31 @@ class Store(Storage):
     def put(self, kind: str, vhost: str, name: str, value: dict[str, Any]) -> None:
         if "arguments" in value:
             value = {**value, "arguments": packed(value["arguments"])}
-        self._changes.append(put(kind, vhost, name, value))
+        self._change(put(kind, vhost, name, value))
 
     def remove(self, kind: str, vhost: str, name: str) -> None:
-        self._changes.append(remove(kind, vhost, name))
+        self._change(remove(kind, vhost, name))
 
     def remove_vhost(self, vhost: str) -> None:
-        self._changes.append(remove_vhost(vhost))
+        self._change_later(remove_vhost(vhost))
+
+    def _change(self, change: Change) -> None:
+        (self._changes if self._later is None else self._later).append(change)
+
+    def _change_later(self, change: Change) -> None:
+        """A change after which messages are nowhere, so what became of them must be on disk before it."""
+        if self._later is None:
+            self._later = []
+        self._later.append(change)
 
     def adopt(self, queue: Queue, vhost: str, kind: str, value: dict[str, Any]) -> None:
         key = (kind, vhost, queue.name)
         queue_id = self.known_ids.pop(key, 0)
         if not queue_id:
-            queue_id = self._next_queue_id
-            self._next_queue_id += 1
+            self._last_queue_id += 1
+            queue_id = self._last_queue_id
             self.put(kind, vhost, queue.name, {**value, "id": queue_id})
-            self._changes.append(set_fact(LAST_QUEUE_ID, str(queue_id)))
+            self._change(set_fact(LAST_QUEUE_ID, str(queue_id)))
         self._ids[key] = queue_id
         queue.ledger = Ledger(self.journal, queue_id)
         if self.holds:
@@ -153,12 +195,17 @@ class Store(Storage):
         # In a vhost made anew the name may be another queue's by now.
         if self._ids.get((kind, vhost, queue.name)) == queue_id:
             del self._ids[kind, vhost, queue.name]
-            self.remove(kind, vhost, queue.name)
+            self._change_later(remove(kind, vhost, queue.name))
 
     def begin_group(self) -> int:
         self._next_group += 1
+        if self._next_group > GROUP_MAX:
+            self.fail(OSError(EOVERFLOW, "the numbers of transactions are used up"))
         self.open_groups.add(self._next_group)
         return self._next_group
+
+    def has_open_groups(self) -> bool:
+        return bool(self.open_groups)
 
     def enter(self, group: int) -> None:
         self.journal.group = group
@@ -166,6 +213,8 @@ class Store(Storage):
     def commit(self, group: int) -> None:
         self.journal.commit(group)
         self.open_groups.discard(group)
+        for hold in self.holding:
+            hold.commit(group, self.gathering())
         if not self.open_groups:
             waiting, self._waiting = self._waiting, []
             for clean in waiting:
@@ -174,6 +223,7 @@ class Store(Storage):
     def forget_changes(self) -> None:
         """What was said is on disk already."""
         self._changes = []
+        self._later = None
 
     # The end of a turn
 
@@ -184,9 +234,16 @@ class Store(Storage):
         """Hand what has gathered to the committer, if that is idle."""
         if self._committer is None or self.failed is not None:
             return
-        self._flush_spill()
-        self._flush_journal()
-        self._read_waiting()
+        try:
+            self._flush_spill()
+            self._flush_journal()
+            self._read_waiting()
+        except OSError as error:
+            self.fail(error)
+        for log in (self.journal, self.spill):
+            if log.worth_cleaning:
+                log.worth_cleaning = False
+                self._clean(log)
 
     def _flush_spill(self) -> None:
         # In small pieces: a buffer that grows is memory that nobody has touched, and making that takes its time.
@@ -197,10 +254,10 @@ class Store(Storage):
             self._spilling_size += len(batch.data)
             self._spiller.put(Work(batch, [], lambda error: self._spilt(batch, error), sync=False))
 
-    def _spilt(self, batch: Batch, error: BaseException | None) -> None:
+    def _spilt(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._spilling_size -= len(batch.data)
         if error is not None:
-            self._fail(error)
+            self.fail(error)
             return
         self.spill.committed(batch)
         self._read_waiting()
@@ -211,29 +268,48 @@ class Store(Storage):
     def _flush_journal(self) -> None:
         if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
             return
-        batch = self.journal.take()
-        changes, self._changes = self._changes, []
+        batch, changes = self._take()
         self._writing = True
         self._writing_size = len(batch.data)
         self._committer.put(Work(batch, changes, lambda error: self._written(batch, error)))
 
+    def _take(self) -> tuple[BatchToWrite, list[Change]]:
+        """The batch gathered so far, and the rows that go with it."""
+        journal = self.journal
+        segment = journal.current
+        assert segment is not None
+        if segment.number != self._told_segment and segment.size > HEADER_SIZE:
+            # Its first batch is on disk: from now on it is missed if it is not there.
+            self._told_segment = segment.number
+            self._changes.append(set_fact(LAST_BATCH, str(journal.batch)))
+        changes, self._changes = self._changes, self._later or []
+        self._later = None
+        if changes:
+            self._change_count += 1
+            journal.mark = (self._change_count, self._last_queue_id, journal.mark[2])
+            changes.append(set_fact(CHANGES, str(self._change_count)))
+            changes.append(set_fact(LAST_BATCH, str(journal.batch)))
+        return journal.take(), changes
+
     def finish(self, definitions: DefinitionsFile) -> None:
         """Write and sync what is left, at the end and without the committer."""
-        if self.position() <= self.synced:
-            return
-        batch = self.journal.take()
-        if self._changes:
-            definitions.change(self._changes)
-        batch.write()
-        batch.sync()
-        self.journal.committed(batch)
-        self.synced = batch.number
+        while self.position() > self.synced:
+            batch, changes = self._take()
+            if changes:
+                definitions.change(changes)
+            batch.write()
+            batch.sync()
+            self.journal.committed(batch)
+            self.synced = batch.number
+        # With `sync = "os"` nothing else has been synced.
+        self.journal.sync()
+        definitions.change([set_fact(LAST_BATCH, str(self.synced))])
 
-    def _written(self, batch: Batch, error: BaseException | None) -> None:
+    def _written(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._writing = False
         self._writing_size = 0
         if error is not None:
-            self._fail(error)
+            self.fail(error)
             return
         self.journal.committed(batch)
         self.synced = batch.number
@@ -248,7 +324,7 @@ class Store(Storage):
             waiting, self.holding = self.holding, []
             self.holding += [hold for hold in waiting if not hold.release(self.synced)]
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         # What was waiting fails with it.
         if self.failed is None:
             self.failed = error
@@ -257,7 +333,10 @@ class Store(Storage):
     # Paging
 
     def page_out(self, queue: Queue) -> None:
-        page_out(self, queue)
+        try:
+            page_out(self, queue)
+        except Unplaced as error:
+            self.fail(error)
 
     def load(self, queue: Queue, page: Page) -> None:
         self._readings.append(Reading(self, queue, page))
@@ -274,17 +353,19 @@ class Store(Storage):
 
     def _read(self, reading: Reading | Filling | Peek, error: BaseException | None) -> None:
         if error is not None:
-            self._fail(error)
+            self.fail(error)
             return
         self.work.begin()
-        try:
-            reading.finish(self)
-        except OSError as damage:
-            self._fail(damage)
+        reading.finish(self)
+        reading.end()
+        self._remove_cleaned()
         self._on_synced()
 
     def strip(self, queue: Queue, entries: list[Entry]) -> None:
-        strip(self, queue, entries)
+        try:
+            strip(self, queue, entries)
+        except Unplaced as error:
+            self.fail(error)
 
     def load_stubs(self, queue: Queue, entries: list[Entry]) -> None:
         self._readings.append(Filling(self, queue, entries))
@@ -304,19 +385,35 @@ class Store(Storage):
         self._readings.append(Peek(self, queue, page, done))
         self._read_waiting()
 
+    def stub(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> Entry:
+        entry = new_entry(stub_of(0 if location >> 32 >= SPILL_NUMBER else STORED, body_size), seq)
+        entry.location = location
+        entry.delivery_count = delivery_count
+        entry.redelivered = redelivered
+        return entry
+
+    def lose(self, location: int) -> None:
+        # Nothing is written of it: perhaps another start can read it.
+        self.damaged_count += 1
+        self._log(location).release(location)
+
     def release(self, entry: Entry) -> None:
         self._log(entry.location).release(entry.location)
         entry.location = 0
 
     def forget(self, page: Page, ledger: Any) -> None:
+        entry = new_entry(NO_MESSAGE, 0)
         for index in range(page.count):
-            location = page.location(index)
-            if location >> 32 >= SPILL_NUMBER:
-                self.spill.release(location)
-            elif ledger is not None:
-                entry = new_entry(NO_MESSAGE, page.seq(index))
-                entry.location = location
-                ledger.settle(entry)
+            entry.seq = page.seq(index)
+            entry.location = page.location(index)
+            if entry.location:
+                self.forget_entry(entry, ledger)
+
+    def forget_entry(self, entry: Entry, ledger: Any) -> None:
+        if entry.location >> 32 >= SPILL_NUMBER:
+            self.release(entry)
+        elif ledger is not None:
+            ledger.settle(entry)
 
     def _log(self, location: int) -> Journal:
         return self.spill if location >> 32 >= SPILL_NUMBER else self.journal
@@ -329,12 +426,24 @@ class Store(Storage):
     # Compaction
 
     def _clean(self, log: Journal) -> None:
-        if log in self._cleaning:
+        if log in self._cleaning or self._committer is None:
             return
-        segment = oldest_to_clean(log)
+        if log.spills and log.is_idle(SPILL_SPARE):
+            log.begin_anew()
+        segment = oldest_to_clean(log, self.short)
         if segment is not None:
             self._cleaning.add(log)
             self.work.add(Clean(self, log, segment))
+
+    def tidy(self, short: bool) -> None:
+        """Look for files that could go; with `short`, also for those of which some is live."""
+        self.short = short
+        if self._committer is None or self.failed is not None:
+            return
+        if self.journal.is_idle(IDLE_SPARE) and not self._writing:
+            self.journal.begin_anew()
+        for log in (self.journal, self.spill):
+            self._clean(log)
 
     def wait_for_groups(self, clean: Clean) -> None:
         """Go on with this when no transaction is being committed."""
@@ -342,26 +451,35 @@ class Store(Storage):
 
     def cleaned(self, log: Journal, segment: Segment, copies: list[Segment]) -> None:
         """Nothing live is left in a segment once what was said up to now is written, to `copies`."""
-        self._removable.append((log.position(), log, segment, [] if log is self.spill else copies))
+        if not log.spills:
+            # Said together with the copies: when they are on disk it may be missing.
+            others = [other.first_batch for other in log.segments.values() if other is not segment and other.first_batch]
+            log.mark = (*log.mark[:2], min(others, default=log.batch))
+        self._removable.append((log.position(), log, segment, [] if log.spills else copies))
         self._remove_cleaned()
 
     def _remove_cleaned(self) -> None:
         waiting, self._removable = self._removable, []
         for position, log, segment, copies in waiting:
-            if position > log.synced:
+            if position > log.synced or segment.pinned:
                 self._removable.append((position, log, segment, copies))
                 continue
             self._cleaning.discard(log)
             removal = log.remove(segment)
             removal.copies = copies
             if self._committer is not None:
-                self._committer.put(Work(removal, [], self._removed))
+                self._committer.put(Work(removal, [], self._removed, sync=not log.spills))
             self._clean(log)
 
     def _removed(self, error: BaseException | None) -> None:
         if error is not None:
             # What stays would come back: what was said of it goes with the segments behind it.
-            self._fail(error)
+            self.fail(error)
+
+    def is_gone(self, place: Place) -> bool:
+        """Whether a purge has said so of all up to this one; each is given free later."""
+        queue = self.queues.get(place.queue)
+        return queue is not None and place.seq <= queue.ledger.floor
 
     def count_of(self, queue_id: int, seq: int, count: int) -> int:
         """How often a live message was given back."""

@@ -1,0 +1,77 @@
+"""Checks of a file by blocks: what is read again must be what was written.
+
+A block is 8 KiB of the file, wherever batches and records begin. Its check is a CRC-32, made when it is written, or when
+recovery has read it, and kept in memory: 4 octets for 8,192.
+
+Written by one thread, asked by others: `_tail` is changed last and at once, so whoever has read it finds the checks of all
+blocks before it.
+"""
+
+from array import array
+from itertools import pairwise
+from zlib import crc32
+
+BLOCK = 1 << 13
+
+Octets = bytes | bytearray | memoryview
+
+
+class Checks:
+    """The checks of one file: of its whole blocks, and of the last one as far as it goes."""
+
+    __slots__ = ("_tail", "_whole")
+
+    def __init__(self) -> None:
+        self._whole = array("I")
+        # How long the file is, and the check of what is in its last block.
+        self._tail = (0, 0)
+
+    @property
+    def size(self) -> int:
+        return self._tail[0]
+
+    def add(self, data: Octets, known: dict[int, int] | None = None) -> None:
+        """These octets were written behind the others; of some whole blocks the check is `known`, by the block's number."""
+        size, check = self._tail
+        view = memoryview(data)
+        at = 0
+        while at < len(view):
+            piece = view[at : at + BLOCK - size % BLOCK]
+            found = known.get(size // BLOCK) if known and len(piece) == BLOCK else None
+            check = crc32(piece, check) if found is None else found
+            at += len(piece)
+            size += len(piece)
+            if size % BLOCK == 0:
+                self._whole.append(check)
+                check = 0
+        self._tail = (size, check)
+
+    def aligned(self, start: int, end: int) -> tuple[int, int]:
+        """The blocks around a part of the file, as far as they were written."""
+        return start - start % BLOCK, min(end + -end % BLOCK, self._tail[0])
+
+    def wrong(self, start: int, end: int, data: bytes) -> list[tuple[int, int]]:
+        """The blocks of `start` to `end`, as `aligned` gave them, that are not as they were written."""
+        size, check = self._tail
+        view = memoryview(data)
+        found = []
+        for at in range(start, end, BLOCK):
+            if at + BLOCK <= size:
+                stop, expected = at + BLOCK, self._whole[at // BLOCK]
+            else:
+                stop, expected = size, check
+            piece = view[at - start : stop - start]
+            if len(piece) < stop - at or crc32(piece) != expected:
+                found.append((at, at + BLOCK))
+        return found
+
+
+def blocks(start: int, end: int) -> list[tuple[int, int]]:
+    """The parts of `start` to `end` that are in one block each."""
+    cuts = [start, *range(start - start % BLOCK + BLOCK, end, BLOCK), end]
+    return list(pairwise(cuts)) if end > start else []
+
+
+def overlaps(bad: list[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether anything of `start` to `end` is in one of these parts."""
+    return any(first < end and start < last for first, last in bad)
