@@ -19,6 +19,7 @@ from leveret.protocol.transaction import Commit, Transaction
 from leveret.store.committer import Work, carry_out
 from leveret.store.definitions import DefinitionsFile, put
 from leveret.store.disk import Disk
+from leveret.wire.values import Table
 
 SEGMENT_SIZE = 1 << 16
 TINY = Sizes(8, 65536, 4, 2048)
@@ -212,6 +213,30 @@ def test_get_never_answers_with_a_stub() -> None:
         assert body(entry.message) == b"the one behind"
         queue.requeue([entry])
         rig.settle_down()
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-message-ttl": 60_000}])
+def test_message_that_expires_can_be_paged_out_and_come_back(arguments: Table) -> None:
+    """SPEC §8.5: it is watched when it comes and watched again when it is read, and is not the same entry then."""
+    rig = Rig(sizes=TINY)
+    queue = rig.queue("q", arguments=arguments)
+    for number in range(40):
+        rig.publish(letter(b"%d" % number, expiration="5000"))
+    rig.settle_down()
+    assert queue.pages.count > 10
+    for number in range(20):
+        entry = rig.take("q")
+        assert body(entry.message) == b"%d" % number
+        queue.settle(entry)
+        rig.settle_down()
+    rig.later(rig.now + 4999)
+    assert queue.ready_count == 20
+    rig.later(rig.now + 1)
+    for _ in range(20):
+        # What is paged out expires when it is read.
+        assert queue.take(False) is None
+        rig.settle_down()
+    assert queue.ready_count == 0
 
 
 def test_purge_that_was_answered_includes_the_page_that_was_being_read() -> None:
