@@ -308,7 +308,8 @@ class Rig:
         if unacked is not None and self._at_rest():
             for log in (self.store.journal, self.store.spill):
                 count = len([location for location in held if self._log(location) is log])
-                assert sum(segment.live_count for segment in log.segments.values()) == count
+                live = sum(segment.live_count for segment in log.segments.values())
+                assert live == count, f"{live} places are live where {count} are held, in {sorted(log.segments)}"
 
     def _check_placed(self, queue: Queue, entries: list[Entry]) -> None:
         """What is persistent in a durable queue is in the journal, what is a stub is somewhere."""

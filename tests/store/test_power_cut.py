@@ -57,6 +57,8 @@ SEEDS = int(os.environ.get("SOAK_SEEDS", "8"))
 ROUNDS = 6
 OPERATIONS = 200
 OUTCOMES = 4
+# When there are fewer queues, none is deleted.
+FEW = 5
 # How often a body is how large: mostly small, so that it is quick.
 BODY_SIZES = [(60, 300), (30, 3000), (8, 30_000), (2, 300_000)]
 HUGE = 3_000_000
@@ -176,7 +178,7 @@ class Life:
             (2, self.get_without_ack),
             (4, self.pass_time),
             (3, self.purge),
-            (2, self.delete),
+            (1, self.delete),
             (2, self.reject_and_delete),
             (4, self.declare_missing),
             (4, self.begin_commit),
@@ -239,7 +241,8 @@ class Life:
         self.queue().take(True)
 
     def some_unacked(self) -> list[Entry]:
-        number = self.choice.randint(0, len(self.unacked))
+        # Mostly few, so that many stay.
+        number = self.choice.randint(0, min(len(self.unacked), self.choice.choice([5, 10, 1000])))
         if self.choice.random() < 0.5:
             self.choice.shuffle(self.unacked)
         taken, self.unacked = self.unacked[:number], self.unacked[number:]
@@ -292,6 +295,8 @@ class Life:
         self.remove(queue)
 
     def remove(self, queue: Queue) -> None:
+        if len(self.rig.vhost.queues) < FEW:
+            return
         state = self.state()
         queue_id = queue.ledger.queue_id
         self.deleted[queue_id] = queue, {**state.must[queue_id], **state.may.get(queue_id, {})}
@@ -430,7 +435,7 @@ def declare(rig: Rig, name: str) -> None:
 def new_world(seed: int) -> World:
     choice = random.Random(seed)
     page_bytes = choice.choice([512, 2048, 16_384])
-    sizes = Sizes(choice.choice([4, 8, 16]), choice.choice([4096, 65_536]), choice.choice([2, 4, 8]), page_bytes)
+    sizes = Sizes(choice.choice([4, 8, 12]), choice.choice([4096, 65_536]), choice.choice([2, 4, 8]), page_bytes)
     return World(
         choice, {"segment_size": choice.choice([1 << 12, 1 << 13, 1 << 15]), "sizes": sizes, "apart": seed % 4 != 3}
     )
