@@ -239,6 +239,29 @@ def test_message_that_expires_can_be_paged_out_and_come_back(arguments: Table) -
     assert queue.ready_count == 0
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("durable", [False, True])
+def test_stubs_that_are_purged_leave_the_spill(durable: bool, deleted: bool) -> None:
+    """SPEC §8.4: what was unacknowledged beyond the window, given back and purged takes no space any more."""
+    rig = Rig(sizes=TINY)
+    queue = rig.queue("q", durable=durable)
+    for number in range(40):
+        rig.publish(letter(b"%d" % number, delivery_mode=1))
+    entries: list[Entry] = []
+    while len(entries) < 40:
+        rig.settle_down()
+        entries += taken(queue)
+    queue.requeue(entries)
+    assert any(is_stub(entry.message) for entry in queue.chain.entries())
+    rig.check([])
+    if deleted:
+        rig.vhost.remove_queue(queue)
+    else:
+        queue.purge()
+    rig.settle_down()
+    rig.check([])
+
+
 def test_purge_that_was_answered_includes_the_page_that_was_being_read() -> None:
     """SPEC §8.2: purge-ok is sent when storage has been told of each message, of those on their way from the disk too."""
     rig = Rig(sizes=TINY)
