@@ -58,13 +58,23 @@ def body(message: Message) -> bytes:
     return body_of(message.content, message.header_size, message.body_size, message.frame_size)
 
 
+class RealDisk(Disk):
+    """A folder in place of a simulated disk: the power stays, and definitions are there too."""
+
+    steps_left: int | None = None
+    cut = False
+
+    def step(self, what: str) -> bool:
+        return False
+
+
 class Definitions(DefinitionsFile):
     """SQLite in memory; `history` is what was carried out. Its changes are safe when they are done."""
 
-    def __init__(self, disk: SimulatedDisk, history: list[list[Change]] | None = None) -> None:
-        self._disk: SimulatedDisk | None = None
+    def __init__(self, disk: SimulatedDisk | RealDisk, history: list[list[Change]] | None = None) -> None:
+        self._disk: SimulatedDisk | RealDisk | None = None
         self.history: list[list[Change]] = []
-        super().__init__(cast(Path, MemoryPath()))
+        super().__init__(disk.folder if isinstance(disk, RealDisk) else cast(Path, MemoryPath()))
         for changes in history or []:
             self.change(changes)
         self._disk = disk
@@ -133,7 +143,7 @@ class Rig:
 
     def __init__(
         self,
-        disk: SimulatedDisk | Disk | None = None,
+        disk: SimulatedDisk | RealDisk | None = None,
         history: list[list[Change]] | None = None,
         *,
         held: bool = False,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.support import Rig, StandIn, Taker, body, letter
+from tests.store.support import RealDisk, Rig, StandIn, Taker, body, letter
 
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.pages import Sizes
@@ -18,7 +18,6 @@ from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.store.committer import Work, carry_out
 from leveret.store.definitions import DefinitionsFile, put
-from leveret.store.disk import Disk
 from leveret.wire.values import Table
 
 SEGMENT_SIZE = 1 << 16
@@ -121,7 +120,7 @@ def test_purged_messages_that_were_copied_before_a_crash_stay_away() -> None:
 class Stopped:
     """Stubs in the oldest segment and in a spill that is not written yet are asked for; compaction removes the segment."""
 
-    def __init__(self, disk: Disk | None = None) -> None:
+    def __init__(self, disk: RealDisk | None = None) -> None:
         self.rig = rig = Rig(disk, segment_size=SEGMENT_SIZE, apart=True)
         for name in ("q", "other", "n", "w"):
             rig.queue(name)
@@ -181,15 +180,6 @@ def test_descriptor_of_a_removed_segment_is_not_taken_for_another(tmp_path: Path
     turn(rig)
     assert stopped.written() == stopped.expected
     disk.unlock()
-
-
-class RealDisk(Disk):
-    """A folder, where a simulated disk is expected."""
-
-    steps_left = None
-
-    def step(self, what: str) -> bool:
-        return False
 
 
 # Paging
