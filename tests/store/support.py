@@ -18,7 +18,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.store.committer import Committer, Work, carry_out
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.disk import Disk
-from leveret.store.journal import Batch, Journal
+from leveret.store.journal import Journal
 from leveret.store.layout import PLACE_SIZE, SPILL_NUMBER
 from leveret.store.opening import Opened
 from leveret.store.paging import NOWHERE, stub_of
@@ -128,8 +128,9 @@ class StandIn(Committer):
         except Exception as error:  # as the thread does it
             self.failed = error
             return
-        if isinstance(work.subject, Batch) and work.sync:
-            self.durable = work.subject.number
+        number = getattr(work.subject, "number", None)
+        if number is not None and work.sync:
+            self.durable = number
 
     def stop(self) -> None:
         self.run()
