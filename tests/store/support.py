@@ -21,7 +21,6 @@ from leveret.store.disk import Disk
 from leveret.store.journal import Journal
 from leveret.store.layout import PLACE_SIZE, SPILL_NUMBER
 from leveret.store.opening import Opened
-from leveret.store.paging import NOWHERE, stub_of
 from leveret.store.records import read_place
 from leveret.wire.content import PERSISTENT, body_of, check_properties, frame_content
 from leveret.wire.properties import Properties, encode_properties
@@ -39,7 +38,8 @@ Contents = dict[int, list[Facts]]
 Record = tuple[int, int, int, int, bool]
 """What a page knows of a message: seq, location, body size, delivery count, redelivered."""
 
-STUB = stub_of(new_message(NOWHERE, b"", 0, 0, 1, 0))
+# Its content is only in storage.
+STUB = new_message(make_origin("", ""), b"", 0, 0, 1, 0)
 
 
 def letter(body: bytes, routing_key: str = "q", exchange: str = "", **properties: Any) -> Message:
