@@ -387,6 +387,8 @@ def records_of(queue: Queue) -> list[Record]:
         for at in range(page.count):
             redelivered = page.redelivered(at)
             found.append((page.seq(at), page.location(at), page.body_size(at), page.delivery_count(at), redelivered))
+    # What has left a page from its middle has no location.
+    found = [record for record in found if record[1]]
     return found + queue.pages.span(0, queue.pages.count)
 
 
