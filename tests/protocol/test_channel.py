@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leveret.broker.broker import Broker
+from leveret.broker.broker import Broker, add_guest
+from leveret.broker.storage import Storage
 from leveret.protocol.expiration import parse_expiration
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN
 from leveret.wire.content import PERSISTENT
@@ -491,6 +492,46 @@ def test_confirms_are_told_before_the_channel_closes(client: Client) -> None:
         ChannelCloseOk(),
     ]
     assert client.heard() == []
+
+
+class SlowStorage(Storage):
+    """Storage that has written nothing until it says so: each time it is asked, a batch more must be."""
+
+    said = 0
+
+    def position(self) -> int:
+        self.said += 1
+        return self.said
+
+
+@pytest.mark.parametrize("closed_by", ["client", "broker"])
+def test_confirms_of_a_closed_channel_are_not_told_to_the_next_one_of_its_number(stranger: Client, closed_by: str) -> None:
+    """SPEC §8.2: the first message of the new channel is not on disk when the old channel's is."""
+    storage = SlowStorage()
+    broker = Broker(storage=storage)
+    broker.add_vhost("/")
+    add_guest(broker)
+    client = type(stranger)(broker).log_in().open(1)
+    client.say(QueueDeclare("q"))
+    client.say(ConfirmSelect())
+    persistent = Properties(delivery_mode=2)
+    for _ in range(3):
+        assert client.say(client.message("q", b"old", properties=persistent)) == []
+    if closed_by == "client":
+        assert client.say(ChannelClose()) == [ChannelCloseOk()]
+    else:
+        assert isinstance(client.say(client.message("q", exchange="nowhere"))[-1], ChannelClose)
+        assert client.say(ChannelCloseOk()) == []
+    client.open(1)
+    client.say(ConfirmSelect())
+    written = storage.said
+    assert client.say(client.message("q", b"new", properties=persistent)) == []
+    storage.synced = written
+    client.woken = True
+    assert client.heard() == []
+    storage.synced = storage.said
+    client.woken = True
+    assert client.heard() == [BasicAck(1)]
 
 
 # Acknowledging

@@ -4,6 +4,10 @@
 (2) Of what is not safe, a power cut leaves any sectors of 512 octets, zeros for the others, up to any length; and any of
     the names that were made, removed or changed.
 (3) After `cut`, nothing works until the power is back: `after` gives the disk as it may be found then.
+(4) What a failed sync was to make safe never is: as Linux does it, reads still show it and later syncs of the file
+    succeed, but it is not on the disk. Only what is written anew, elsewhere or after a truncation, can be safe.
+(5) A file that was closed can be neither read, written nor synced, as its descriptor may be another's by then.
+(6) The end of the process alone makes nothing safe: `best` shows all of it, and a power cut later may still take it.
 """
 
 import errno
@@ -19,10 +23,30 @@ class PowerCut(OSError):
 
 @dataclass
 class Content:
-    """The octets of one file: as they are, and as they are safe."""
+    """The octets of one file: as they are, and as they are safe. `lost` are the parts that a failed sync has given up."""
 
     now: bytearray = field(default_factory=bytearray)
     safe: bytes = b""
+    lost: list[tuple[int, int]] = field(default_factory=list)
+
+    def sync(self) -> None:
+        """Make safe what can be."""
+        safe = bytearray(self.now)
+        for start, end in self.lost:
+            safe[start:end] = bytes(end - start)
+        self.safe = bytes(safe)
+
+    def fail_sync(self) -> None:
+        """Give up what is not safe yet."""
+        if len(self.now) > len(self.safe):
+            self.lost.append((len(self.safe), len(self.now)))
+
+    def truncate(self, size: int) -> None:
+        del self.now[size:]
+        self.lost = [(start, min(end, size)) for start, end in self.lost if start < size]
+
+    def copy(self) -> "Content":
+        return Content(bytearray(self.now), self.safe, list(self.lost))
 
     def after(self, choice: random.Random) -> bytes:
         """What may be left of it."""
@@ -55,8 +79,10 @@ class SimulatedFile:
         self.name = name
         self._disk = disk
         self._content = content
+        self._closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._check_open()
         if self._disk.step("write"):
             # The power went while it was written.
             self._content.now += bytes(data)
@@ -64,26 +90,42 @@ class SimulatedFile:
         self._content.now += bytes(data)
 
     def read(self, offset: int, size: int) -> bytes:
+        self._check_open()
         for start, end in self._disk.unreadable.get(self.name, []):
             if offset < end and start < offset + size:
                 raise OSError(errno.EIO, "Input/output error")
         return bytes(self._content.now[offset : offset + size])
 
     def size(self) -> int:
+        self._check_open()
         return len(self._content.now)
 
     def sync(self) -> None:
-        if self._disk.step("sync"):
+        self._check_open()
+        try:
+            cut = self._disk.step("sync")
+        except PowerCut:
+            raise
+        except OSError:
+            self._content.fail_sync()
+            raise
+        if cut:
             raise PowerCut
-        self._content.safe = bytes(self._content.now)
+        self._content.sync()
 
     def truncate(self, size: int) -> None:
+        self._check_open()
         if self._disk.step("truncate"):
             raise PowerCut
-        del self._content.now[size:]
+        self._content.truncate(size)
 
     def close(self) -> None:
-        pass
+        self._check_open()
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise OSError(errno.EBADF, "Bad file descriptor", self.name)
 
 
 class SimulatedDisk:
@@ -170,14 +212,15 @@ class SimulatedDisk:
 
     def worst(self) -> "SimulatedDisk":
         """Nothing that was not safe is left."""
-        return self._whole({name: content.safe for name, content in self._safe.items()})
+        found = SimulatedDisk()
+        found.files = {name: Content(bytearray(content.safe), content.safe) for name, content in self._safe.items()}
+        found._safe = dict(found.files)
+        return found
 
     def best(self) -> "SimulatedDisk":
-        """Everything is left, as after the end of the process alone."""
-        return self._whole({name: bytes(content.now) for name, content in self.files.items()})
-
-    def _whole(self, left: dict[str, bytes]) -> "SimulatedDisk":
+        """Everything is left, as after the end of the process alone; what was not safe still is not."""
+        copies = {id(content): content.copy() for content in [*self.files.values(), *self._safe.values()]}
         found = SimulatedDisk()
-        found.files = {name: Content(bytearray(octets), octets) for name, octets in left.items()}
-        found._safe = dict(found.files)
+        found.files = {name: copies[id(content)] for name, content in self.files.items()}
+        found._safe = {name: copies[id(content)] for name, content in self._safe.items()}
         return found

@@ -1,6 +1,7 @@
 """A broker with a store over a simulated disk, and what its queues hold, read off into dictionaries."""
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -8,8 +9,8 @@ from tests.store.simulated_disk import SimulatedDisk
 
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Consumer
-from leveret.broker.message import Entry, Message, new_message
-from leveret.broker.pages import Sizes
+from leveret.broker.message import Entry, Message, is_stub, new_entry, new_message
+from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import make_origin
 from leveret.broker.settings import Settings
@@ -17,15 +18,28 @@ from leveret.broker.vhost import VirtualHost
 from leveret.store.committer import Committer, Work, carry_out
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.disk import Disk
-from leveret.store.journal import BatchToWrite
+from leveret.store.journal import Journal
+from leveret.store.layout import PLACE_SIZE, SPILL_NUMBER
 from leveret.store.opening import Opened
+from leveret.store.records import read_place
 from leveret.wire.content import PERSISTENT, body_of, check_properties, frame_content
 from leveret.wire.properties import Properties, encode_properties
 
 NOW = 1_700_000_000_000
+# With more messages than this the invariants are not looked at in each turn: it would take too long.
+CHECKED_MAX = 3000
 
-Contents = dict[int, list[tuple[int, bytes, int, int]]]
-"""By queue's id: seq, body, delivery count and time of expiry of each stored message."""
+Facts = tuple[int, bytes, int, int]
+"""Seq, body, delivery count and time of expiry of a stored message."""
+
+Contents = dict[int, list[Facts]]
+"""What the queues have, by their ids."""
+
+Record = tuple[int, int, int, int, bool]
+"""What a page knows of a message: seq, location, body size, delivery count, redelivered."""
+
+# Its content is only in storage.
+STUB = new_message(make_origin("", ""), b"", 0, 0, 1, 0)
 
 
 def letter(body: bytes, routing_key: str = "q", exchange: str = "", **properties: Any) -> Message:
@@ -44,13 +58,23 @@ def body(message: Message) -> bytes:
     return body_of(message.content, message.header_size, message.body_size, message.frame_size)
 
 
+class RealDisk(Disk):
+    """A folder in place of a simulated disk: the power stays, and definitions are there too."""
+
+    steps_left: int | None = None
+    cut = False
+
+    def step(self, what: str) -> bool:
+        return False
+
+
 class Definitions(DefinitionsFile):
     """SQLite in memory; `history` is what was carried out. Its changes are safe when they are done."""
 
-    def __init__(self, disk: SimulatedDisk, history: list[list[Change]] | None = None) -> None:
-        self._disk: SimulatedDisk | None = None
+    def __init__(self, disk: SimulatedDisk | RealDisk, history: list[list[Change]] | None = None) -> None:
+        self._disk: SimulatedDisk | RealDisk | None = None
         self.history: list[list[Change]] = []
-        super().__init__(cast(Path, MemoryPath()))
+        super().__init__(disk.folder if isinstance(disk, RealDisk) else cast(Path, MemoryPath()))
         for changes in history or []:
             self.change(changes)
         self._disk = disk
@@ -101,22 +125,26 @@ class StandIn(Committer):
             return
         try:
             carry_out(work, self.definitions, self.sync)
-        except OSError as error:
+        except Exception as error:  # as the thread does it
             self.failed = error
             return
-        if isinstance(work.subject, BatchToWrite) and work.sync:
-            self.durable = work.subject.number
+        number = getattr(work.subject, "number", None)
+        if number is not None and work.sync:
+            self.durable = number
 
     def stop(self) -> None:
         self.run()
 
 
 class Rig:
-    """A broker, its store and the disk below; `failures` are what the store has said it failed for."""
+    """A broker, its store and the disk below; `failures` are what the store has said it failed for.
+
+    With `apart` the spill has a committer of its own, which is held: `spiller`. Else both are one.
+    """
 
     def __init__(
         self,
-        disk: SimulatedDisk | Disk | None = None,
+        disk: SimulatedDisk | RealDisk | None = None,
         history: list[list[Change]] | None = None,
         *,
         held: bool = False,
@@ -124,6 +152,7 @@ class Rig:
         now: int = NOW,
         sync: bool = True,
         sizes: Sizes | None = None,
+        apart: bool = False,
     ) -> None:
         settings = Settings()
         settings.sizes = sizes or settings.sizes
@@ -135,7 +164,9 @@ class Rig:
         self.synced_calls = 0
         self.failures: list[BaseException] = []
         self.committer = StandIn(self.definitions, held, sync)
-        self.store.open(self.committer, self.committer, self._on_synced, self.failures.append)
+        self.spiller = StandIn(self.definitions, True, sync) if apart else self.committer
+        self.opened._committers = [self.committer, self.spiller]
+        self.store.open(self.committer, self.spiller, self._on_synced, self.failures.append)
         if self.opened.fresh:
             self.broker.add_vhost("/")
         else:
@@ -159,6 +190,12 @@ class Rig:
     def turn(self) -> None:
         """The end of a turn: all that is left to do, and what has gathered to the committer."""
         self.drain()
+        self.flush()
+
+    def flush(self) -> None:
+        """What has gathered goes to the committer."""
+        if sum(queue.ready_count for queue in self.queues()) <= CHECKED_MAX:
+            self.check()
         self.store.flush()
 
     def drain(self) -> None:
@@ -171,8 +208,10 @@ class Rig:
         """Turns until nothing is left to do or to write."""
         while True:
             self.turn()
+            self.spiller.run()
             self.committer.run()
-            if not self.broker.work and not self.committer.kept and self.store.position() <= self.store.synced:
+            busy = self.broker.work or self.committer.kept or self.spiller.kept
+            if not busy and self.store.position() <= self.store.synced:
                 return
             if self.store.failed is not None:
                 return
@@ -201,31 +240,130 @@ class Rig:
 
     # What is there
 
+    def queues(self) -> list[Queue]:
+        """All queues, hidden ones too."""
+        found = dict.fromkeys(self.store.queues.values())
+        for vhost in self.broker.vhosts.values():
+            found.update(dict.fromkeys(vhost.queues.values()))
+        return list(found)
+
     def bodies(self, name: str) -> list[bytes]:
         """The ready messages of a queue, in order."""
-        return [body(entry.message) for entry in self.vhost.queues[name].chain.entries()]
+        return [body(entry.message) for entry in self.ready(self.vhost.queues[name])]
+
+    def ready(self, queue: Queue) -> list[Entry]:
+        """The ready messages of a queue, in order, with their content; what is paged out or a stub is left so."""
+        found = [self.whole(entry) for entry in queue.chain.entries()]
+        found += [self._paged_out(record) for record in records_of(queue)]
+        return found + queue.back.entries()
+
+    def whole(self, entry: Entry) -> Entry:
+        """An entry with its content: a copy, if it is a stub."""
+        if not is_stub(entry.message):
+            return entry
+        found = new_entry(self.store.fetch(entry), entry.seq)
+        found.location, found.expires_at = entry.location, entry.expires_at
+        found.delivery_count, found.redelivered = entry.delivery_count, entry.redelivered
+        return found
+
+    def _paged_out(self, record: Record) -> Entry:
+        seq, location, _, delivery_count, redelivered = record
+        stub = new_entry(STUB, seq)
+        stub.location = location
+        stub.delivery_count, stub.redelivered = delivery_count, redelivered
+        log = self._log(location)
+        segment, offset = log.place_of(location)
+        place = read_place(log.read(segment, offset, PLACE_SIZE), 0)
+        assert place.seq == seq
+        stub.expires_at = place.expires_at
+        return self.whole(stub)
+
+    def _log(self, location: int) -> Journal:
+        return self.store.spill if location >> 32 >= SPILL_NUMBER else self.store.journal
 
     def contents(self) -> Contents:
         """What the durable queues have ready, on its way to dead letters, and nothing else."""
         found: Contents = {}
         for queue_id, queue in self.store.queues.items():
-            assert not queue.paged
-            found[queue_id] = [facts(entry) for entry in queue.chain.entries() if entry.message.flags & PERSISTENT]
-            for entry, reason in queue.dead:
-                if entry.message.flags & PERSISTENT:
-                    seq, content, count, expires_at = facts(entry)
-                    # What was given back once too often is about to go, and that is not said before it goes.
-                    found[queue_id].append((seq, content, count - (reason == "delivery_limit"), expires_at))
+            found[queue_id] = [facts(entry) for entry in self.ready(queue) if entry.message.flags & PERSISTENT]
+            found[queue_id] += self.dying(queue)
         return found
+
+    def dying(self, queue: Queue) -> list[Facts]:
+        """What of a queue's is on its way to dead letters."""
+        found = []
+        for entry, reason in queue.dead:
+            if entry.message.flags & PERSISTENT:
+                seq, content, count, expires_at = facts(self.whole(entry))
+                # What was given back once too often is about to go, and that is not said before it goes.
+                found.append((seq, content, count - (reason == "delivery_limit"), expires_at))
+        return found
+
+    # What must always be so
+
+    def check(self, unacked: Iterable[Entry] | None = None) -> None:
+        """Look at the invariants; given all that is unacknowledged, also whether storage has that and nothing else."""
+        self.broker.work.store()
+        held: list[int] = []
+        for queue in self.queues():
+            check_counts(queue)
+            entries = [*queue.chain.entries(), *queue.back.entries(), *(entry for entry, _ in queue.dead)]
+            self._check_placed(queue, entries)
+            held += [entry.location for entry in entries if entry.location]
+            held += self._check_pages(queue)
+        for entry in unacked or []:
+            self._check_placed(entry.queue, [entry])
+            if entry.location:
+                held.append(entry.location)
+        self._check_live(held)
+        if unacked is not None and self._at_rest():
+            for log in (self.store.journal, self.store.spill):
+                count = len([location for location in held if self._log(location) is log])
+                live = sum(segment.live_count for segment in log.segments.values())
+                assert live == count, f"{live} places are live where {count} are held, in {sorted(log.segments)}"
+
+    def _check_placed(self, queue: Queue, entries: list[Entry]) -> None:
+        """What is persistent in a durable queue is in the journal, what is a stub is somewhere."""
+        for entry in entries:
+            if queue.ledger is not None and entry.message.flags & PERSISTENT:
+                assert entry.location, f"{queue.name}: message {entry.seq} has no place in the journal"
+                assert self._log(entry.location) is self.store.journal, f"{queue.name}: message {entry.seq} is spilt"
+            else:
+                assert entry.location or not is_stub(entry.message)
+                assert not entry.location or self._log(entry.location) is self.store.spill
+
+    def _check_pages(self, queue: Queue) -> list[int]:
+        """The same of what is paged out; where it is."""
+        found = []
+        for record in records_of(queue):
+            entry = self._paged_out(record)
+            assert entry.message.body_size == record[2]
+            self._check_placed(queue, [entry])
+            found.append(entry.location)
+        return found
+
+    def _check_live(self, held: list[int]) -> None:
+        """Nothing that is held has been given free, and nothing is held twice."""
+        places = set()
+        for location in held:
+            segment, offset = self._log(location).place_of(location)
+            assert not segment.is_dead(offset), f"{segment.name}: the place at {offset} is dead, and somebody has it"
+            places.add(segment.number << 32 | offset)
+        assert len(places) == len(held)
+
+    def _at_rest(self) -> bool:
+        """Whether nobody has anything left to do that gives places free."""
+        store = self.store
+        return not (self.broker.work or self.committer.kept or self.spiller.kept or store._readings or store.open_groups)
 
     # Ends
 
     def close(self) -> None:
         """A clean end."""
         self.drain()
-        self.committer.run()
-        self.store.finish(self.definitions)
-        self.definitions.change([("INSERT OR REPLACE INTO fact VALUES (?, ?)", ("clean", "yes"))])
+        self.opened.close()
+        if self.store.failed is not None:
+            raise self.store.failed
 
     def again(self, **options: Any) -> "Rig":
         """Another start on what is there after the end of the process."""
@@ -241,7 +379,38 @@ class Rig:
         return self.again(**options)
 
 
-def facts(entry: Entry) -> tuple[int, bytes, int, int]:
+def records_of(queue: Queue) -> list[Record]:
+    """What is paged out, in order: of the page that is being read too."""
+    found: list[Record] = []
+    page = queue.loading
+    if isinstance(page, Page):
+        for at in range(page.count):
+            redelivered = page.redelivered(at)
+            found.append((page.seq(at), page.location(at), page.body_size(at), page.delivery_count(at), redelivered))
+    # What has left a page from its middle has no location.
+    found = [record for record in found if record[1]]
+    return found + queue.pages.span(0, queue.pages.count)
+
+
+def check_counts(queue: Queue) -> None:
+    """What a queue says it has is what it has, each once and in order."""
+    front, back, records = queue.chain.entries(), queue.back.entries(), records_of(queue)
+    sizes = [entry.message.body_size for entry in front] + [record[2] for record in records]
+    back_sizes = [entry.message.body_size for entry in back]
+    assert queue.ready_count == len(sizes) + len(back_sizes)
+    assert queue.ready_bytes == sum(sizes) + sum(back_sizes)
+    assert (queue.back_count, queue.back_bytes) == (len(back), sum(back_sizes))
+    paged = queue.pages.span(0, len(records))
+    assert (queue.pages.count, queue.pages.body_bytes) == (len(paged), sum(record[2] for record in paged))
+    assert queue.unacked_count >= 0
+    assert queue.unacked_bytes >= 0
+    assert queue.paged or not (records or back)
+    seqs = [*(entry.seq for entry in front), *(record[0] for record in records), *(entry.seq for entry in back)]
+    assert len(set(seqs)) == len(seqs)
+    assert queue.traits.max_priority or seqs == sorted(seqs)
+
+
+def facts(entry: Entry) -> Facts:
     return entry.seq, body(entry.message), entry.delivery_count, entry.expires_at
 
 

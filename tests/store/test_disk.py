@@ -1,5 +1,6 @@
 """The seam: a real folder, and the simulated one, which must do the same."""
 
+import errno
 import random
 from pathlib import Path
 
@@ -50,6 +51,19 @@ def test_files_are_made_once_renamed_and_removed(disk: Disk | SimulatedDisk) -> 
     disk.sync_folder()
     assert disk.names() == ["c"]
     assert disk.free_bytes() > 0
+
+
+@pytest.mark.parametrize("what", ["read", "write", "sync", "size", "truncate", "close"])
+def test_file_that_was_closed_is_of_no_use(disk: Disk | SimulatedDisk, what: str) -> None:
+    """SPEC §8.1: a closed descriptor may be another file's; to use one is a fault, and must show as one."""
+    file = disk.create("f")
+    file.write(b"one")
+    file.close()
+    arguments = {"read": (0, 1), "write": (b"x",), "truncate": (0,)}
+    with pytest.raises(OSError, match="Bad file descriptor") as raised:
+        getattr(file, what)(*arguments.get(what, ()))
+    assert raised.value.errno == errno.EBADF
+    assert disk.open("f").read(0, 10) == b"one"
 
 
 def test_large_writes_are_whole(tmp_path: Path) -> None:
@@ -135,3 +149,40 @@ def test_without_power_nothing_works() -> None:
     with pytest.raises(PowerCut):
         file.write(b"2")
     assert disk.cut
+
+
+def test_what_a_failed_sync_gave_up_is_never_safe() -> None:
+    """SPEC §8.7: as on Linux it can be read and the next sync succeeds, but a power cut shows that it is not there."""
+    disk = SimulatedDisk()
+    file = disk.create("f")
+    disk.sync_folder()
+    file.write(b"safe")
+    file.sync()
+    file.write(b"lost")
+    disk.faults["sync"] = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(OSError, match="Input/output error"):
+        file.sync()
+    disk.faults.clear()
+    file.write(b"more")
+    file.sync()
+    for found in (disk, disk.best()):
+        assert found.open("f").read(0, 100) == b"safelostmore"
+        found.open("f").sync()
+        assert bytes(found.worst().files["f"].now) == b"safe\0\0\0\0more"
+    file.truncate(4)
+    file.write(b"anew")
+    file.sync()
+    assert bytes(disk.worst().files["f"].now) == b"safeanew"
+
+
+def test_end_of_the_process_makes_nothing_safe() -> None:
+    """SPEC §8.1: what it had not synced is in the system's cache, and a power cut later may still take it."""
+    disk = SimulatedDisk()
+    file = disk.create("f")
+    disk.sync_folder()
+    file.write(b"one")
+    after = disk.best()
+    assert after.open("f").read(0, 100) == b"one"
+    assert bytes(after.worst().files["f"].now) == b""
+    after.open("f").sync()
+    assert bytes(after.worst().files["f"].now) == b"one"
