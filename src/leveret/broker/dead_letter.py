@@ -10,7 +10,7 @@ that queue: it would go round for ever.
 import logging
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.message import Message, Origin
+from leveret.broker.message import Entry, Message, Origin
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
 from leveret.broker.storage import Damaged
@@ -46,16 +46,19 @@ class Burial(Task):
     def run(self, work: Work) -> bool:
         dead = self._queue.dead
         while dead and work.left > 0:
-            entry, reason = dead.popleft()
-            work.left -= REWRITE_COST
-            try:
-                self._bury(work.storage.fetch(entry), reason, work.now)
-            except (ValueError, Damaged) as error:
-                # Such as a routing key that no message can carry; those behind it must still be buried.
-                log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
-            # Now, and not before: both are in one batch, or none.
-            self._queue.buried(entry)
+            self.bury(*dead.popleft(), work)
         return not dead
+
+    def bury(self, entry: Entry, reason: str, work: Work) -> None:
+        """Publish one of them, and have storage forget it here."""
+        work.left -= REWRITE_COST
+        try:
+            self._bury(work.storage.fetch(entry), reason, work.now)
+        except (ValueError, Damaged) as error:
+            # Such as a routing key that no message can carry; those behind it must still be buried.
+            log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
+        # Now, and not before: both are in one batch, or none.
+        self._queue.buried(entry)
 
     def _bury(self, message: Message, reason: str, now: int) -> None:
         traits = self._queue.traits

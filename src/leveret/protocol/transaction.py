@@ -7,6 +7,7 @@ queue refuses one, the channel is closed.
 
 from collections.abc import Callable
 
+from leveret.broker.dead_letter import Burial
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
@@ -49,10 +50,35 @@ class Transaction:
             raise ResourceError(f"transaction of more than {BUFFERED_SIZE_MAX} bytes")
 
 
+class Reject(Task):
+    """Rejects messages and buries each at once: the dead letters belong to the transaction too."""
+
+    __slots__ = ("_at", "_entries")
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+        self._at = 0
+
+    def run(self, work: Work) -> bool:
+        while self._at < len(self._entries) and work.left > 0:
+            entry = self._entries[self._at]
+            self._at += 1
+            queue = entry.queue
+            consumer = entry.consumer
+            count = len(queue.dead)
+            queue.reject(entry)
+            if len(queue.dead) > count and isinstance(queue.burial, Burial):
+                # Not with the queue's others, which may have their turn between two pieces of this.
+                queue.burial.bury(*queue.dead.pop(), work)
+            if consumer is not None and not consumer.active and not consumer.shared.limited():
+                queue.resume(consumer)
+        return self._at == len(self._entries)
+
+
 class Commit(Task):
     """Carries out a transaction in pieces; `done` is called when all of it is."""
 
-    __slots__ = ("_at", "_burying", "_done", "_group", "_now", "_partial", "_returned", "_settlements", "_transaction")
+    __slots__ = ("_at", "_done", "_group", "_now", "_partial", "_returned", "_settlements", "_transaction")
 
     def __init__(
         self, transaction: Transaction, now: int, returned: Callable[[Message], None], done: Callable[[], None]
@@ -65,12 +91,9 @@ class Commit(Task):
         self._group = 0
         self._at = 0
         self._settlements: list[Task] = [
-            settlement(how, entries, nothing) for how, entries in reversed(transaction.settlements)
+            Reject(entries) if how == REJECTED else settlement(how, entries, nothing)
+            for how, entries in reversed(transaction.settlements)
         ]
-        # The queues of what is rejected: dead letters belong to the transaction too.
-        self._burying = list(
-            dict.fromkeys(entry.queue for how, entries in transaction.settlements if how == REJECTED for entry in entries)
-        )
 
     def run(self, work: Work) -> bool:
         # On disk all of it counts, or nothing.
@@ -98,11 +121,7 @@ class Commit(Task):
         while self._settlements and work.left > 0:
             if self._settlements[-1].run(work):
                 self._settlements.pop()
-        while self._burying and not self._settlements and work.left > 0:
-            burial = self._burying[-1].burial
-            if burial is None or burial.run(work):
-                self._burying.pop()
-        return self._at == len(publishes) and not self._settlements and not self._burying
+        return self._at == len(publishes) and not self._settlements
 
     def _publish(self, message: Message, queues: list[Queue], mandatory: bool) -> None:
         live = [queue for queue in queues if not queue.deleted]

@@ -144,7 +144,7 @@ class DefinitionsFile:
                 self._db.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                if "locked" not in str(error):
                     raise
                 log.warning("%s is locked by another program; what waits for the disk goes on when it is not", FILE_NAME)
         self._db.execute("BEGIN IMMEDIATE")
