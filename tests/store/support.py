@@ -294,7 +294,9 @@ class Rig:
         found = []
         for entry, reason in queue.dead:
             if entry.message.flags & PERSISTENT:
-                seq, content, count, expires_at = facts(self.whole(entry))
+                # Of one that was dropped from a page only storage knows when it was to expire.
+                record = (entry.seq, entry.location, entry.message.body_size, entry.delivery_count, entry.redelivered)
+                seq, content, count, expires_at = facts(self._paged_out(record) if is_stub(entry.message) else entry)
                 # What was given back once too often is about to go, and that is not said before it goes.
                 found.append((seq, content, count - (reason == "delivery_limit"), expires_at))
         return found

@@ -462,7 +462,9 @@ class Locked(sqlite3.Connection):
         if statement.startswith("BEGIN"):
             self.tries += 1
             if self.tries <= self.busy:
-                raise sqlite3.OperationalError("database is locked")
+                error = sqlite3.OperationalError("database is locked")
+                error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                raise error
         return super().execute(statement, *values)
 
 
