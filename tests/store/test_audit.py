@@ -287,7 +287,7 @@ def test_purge_that_was_answered_includes_the_page_that_was_being_read() -> None
 
 @pytest.mark.parametrize("budget", [10, 60, 101, 110])
 def test_purge_between_two_pieces_of_a_commit_takes_no_part_of_it(budget: int) -> None:
-    """SPEC §5.3 and §8.3: what a transaction acknowledges is there until it is committed, whoever purges meanwhile."""
+    """SPEC §8.3: what a transaction acknowledges is there until it is committed, whoever purges meanwhile."""
     rig = Rig(segment_size=1 << 22)
     for name in ("in", "out", "x"):
         rig.queue(name)
@@ -344,7 +344,7 @@ def test_held_message_of_a_transaction_waits_for_its_commit() -> None:
 
 @pytest.mark.parametrize("rejected", [1, 30])
 def test_rejected_in_a_transaction_is_a_dead_letter_with_its_commit(rejected: int) -> None:
-    """SPEC §5.3 and §8.3: before the COMMIT the message is where it was, after it at the dead letters, never at both."""
+    """SPEC §8.3: before the COMMIT the message is where it was, after it at the dead letters, never at both."""
     rig = Rig(segment_size=1 << 22)
     for name in ("q", "x"):
         rig.queue(name, arguments=GRAVE)
