@@ -129,6 +129,7 @@ class Channel:
                 continue
             assert isinstance(found.method, spec.BasicGetOk), found.method
             self.hold(queue, found, found.method.delivery_tag, found.method.redelivered)
+            self.held[found.method.delivery_tag].may_go = no_ack
             tags.append(found.method.delivery_tag)
         if no_ack:
             taken = [self.held.pop(tag) for tag in tags]
