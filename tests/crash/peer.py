@@ -194,8 +194,8 @@ class Peer(Client):
         return found
 
     def _read_content(self, event: Event) -> None:
-        _, channel, header = self.frame()
-        assert channel == event.channel
+        kind, channel, header = self.frame()
+        assert (kind, channel) == (2, event.channel), f"{event} is followed by {kind} {channel} {header[:40]!r}"
         left = int.from_bytes(header[4:12], "big")
         event.message_id = decode_properties(header, 12, len(header)).message_id or ""
         pieces = []

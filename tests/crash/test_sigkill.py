@@ -47,9 +47,10 @@ class Lives:
                 assert broker.popen.wait(PATIENCE) == 0
         finally:
             broker.kill()
-            self.load.end(clean)
-        self.kills += not clean
+        # What the broker says of itself explains what clients have seen.
         check_log(broker.log)
+        self.load.end(clean)
+        self.kills += not clean
         assert not [one for one in self.load.told if isinstance(one, spec.BasicNack)]
         assert self.load.published > published, "nothing was published"
 
