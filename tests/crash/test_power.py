@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 from tests.crash.books import Books, Family
-from tests.crash.load import TINY, Load, Stream, check_log, contents
+from tests.crash.clients import Stream
+from tests.crash.load import TINY, Load, check_log, contents
 from tests.crash.mount import FuseMissing, Mount, install_fuse
 from tests.crash.peer import Peer
 from tests.server.support import Process

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.crash.load import TINY, Load, check_log
+from tests.crash.load import TINY, Load, check_figures, check_log
 from tests.server.support import PATIENCE, Process
 
 from leveret.store.inspection import segment_names
@@ -40,8 +40,11 @@ class Lives:
             broker.__enter__()
             if checked:
                 self.load.check(broker.port)
+            check_figures(self.folder / "data")
             self.load.start(broker.port)
             time.sleep(self._random.uniform(0.05, LOAD_S))
+            if self._random.random() < 0.3:
+                check_figures(self.folder / "data")
             if clean:
                 broker.popen.send_signal(signal.SIGTERM)
                 assert broker.popen.wait(PATIENCE) == 0
@@ -80,4 +83,5 @@ def test_nothing_promised_is_lost_when_the_broker_is_killed(tmp_path: Path) -> N
         lives.second_life()
     with Process(tmp_path, environment=TINY) as broker:
         lives.load.check(broker.port)
+        check_figures(tmp_path / "data")
     assert segment_names(tmp_path / "data")[0] != "journal-00000001.log", "nothing was compacted"
