@@ -39,7 +39,7 @@ model: $(VENV)/.installed $(VENV)/.tools
 
 soak: $(VENV)/.installed $(VENV)/.tools
 	SOAK_SEEDS=300 $(BIN)/python -m pytest -q tests/store/test_power_cut.py
-	SOAK_KILLS=200 SOAK_CUTS=300 SOAK_FAULTS=10 SOAK_SPACE=20000000000 $(BIN)/python -m pytest -q tests/crash
+	SOAK_KILLS=500 SOAK_CUTS=300 SOAK_FAULTS=10 SOAK_SPACE=20000000000 $(BIN)/python -m pytest -q tests/crash
 	SOAK_FAIRNESS=5 $(BIN)/python -m pytest -q tests/bench/soak_fairness.py
 
 coverage: $(VENV)/.installed $(VENV)/.tools
