@@ -244,7 +244,6 @@ class Queue:
         teller = self._purged()
         pages = self.pages.take_all()
         if isinstance(self.loading, Page):
-            # What comes of it is of no use; storage must hear of it now, not when it comes.
             pages.append(self.loading)
         discard = Discard(self.chain.detach() + self.back.detach(), teller, pages)
         self.work.add(discard)
@@ -510,7 +509,7 @@ class Queue:
 
     def loaded(self, page: Page, entries: list[Entry], lost_count: int = 0, lost_bytes: int = 0) -> None:
         """Storage has brought a page back; some of it may be lost."""
-        # Purged meanwhile.
+        # If not, it was purged meanwhile, and storage has heard of each then.
         if self.loading is not page or self.deleted:
             return
         self.loading = None
@@ -582,6 +581,8 @@ class Queue:
 
     def buried(self, entry: Entry) -> None:
         """A message that was dropped is where it goes; storage may forget it here."""
+        if self.ledger is not None:
+            self.ledger.moved()
         self._gone(entry)
 
     # Storage

@@ -89,6 +89,10 @@ class Storage:
     def abandon(self, queue: Any, vhost: str, kind: str) -> None:
         """A durable queue is gone."""
 
+    def has_left(self, queue: Any) -> bool:
+        """Whether that has been said; not before all that it has dropped is where dead letters go."""
+        return True
+
     def has_open_groups(self) -> bool:
         """Whether something is being said that is to count as a whole, and does not yet."""
         return False

@@ -40,6 +40,22 @@ class AwaitDiscard(Task):
         return True
 
 
+class AwaitRemoval(Task):
+    """Done when storage has been told that a queue is gone, after all its dead letters."""
+
+    __slots__ = ("_done", "_queue")
+
+    def __init__(self, queue: Queue, done: Callable[[], None]) -> None:
+        self._queue = queue
+        self._done = done
+
+    def run(self, work: Work) -> bool:
+        if not work.storage.has_left(self._queue):
+            return False
+        self._done()
+        return True
+
+
 class Await(Task):
     """Done when storage has synced all that was said up to now."""
 

@@ -6,7 +6,7 @@ Each handler checks, calls the vhost, and answers unless the client asked for no
 from typing import TYPE_CHECKING
 
 from leveret.broker.vhost import check_not_default, stripped
-from leveret.protocol.awaiting import Await, AwaitDiscard
+from leveret.protocol.awaiting import Await, AwaitDiscard, AwaitRemoval
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import declare_reply_to
 from leveret.wire.spec import (
@@ -136,7 +136,9 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     answer = QueueDeleteOk(0 if queue is None else queue.ready_count)
     if queue is not None and queue.durable:
         channel.vhost.remove_queue(queue)
-        reply_stored(channel, m.no_wait, answer)
+        if m.no_wait:
+            return
+        channel.session.do(AwaitRemoval(queue, lambda: when_stored(channel, answer)))
         return
     # RabbitMQ: the answer goes before what the queue's consumers on this channel hear.
     reply(channel, m.no_wait, answer)

@@ -40,6 +40,7 @@ class Outbox:
         self._busy: list[Transport] = []
         self._held: list[Transport] = []
         self._scheduled = False
+        self._closed = False
         self._armed_at = NEVER
         self._alarm: asyncio.TimerHandle | None = None
         self._unsynced: list[Transport] = []
@@ -141,12 +142,14 @@ class Outbox:
 
     def schedule(self) -> None:
         """Have a turn ended soon."""
-        if not self._scheduled:
+        if not self._scheduled and not self._closed:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False
+        if self._closed:
+            return
         self._heap.used()
         if self._busy:
             busy, self._busy = self._busy, []
@@ -208,5 +211,7 @@ class Outbox:
             self.schedule()
 
     def close(self) -> None:
+        """There are no more turns: storage's files are about to be closed."""
+        self._closed = True
         if self._alarm is not None:
             self._alarm.cancel()

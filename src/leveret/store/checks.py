@@ -3,8 +3,8 @@
 A block is 8 KiB of the file, wherever batches and records begin. Its check is a CRC-32, made when it is written, or when
 recovery has read it, and kept in memory: 4 octets for 8,192.
 
-Written by one thread, asked by others: `_tail` is changed last and at once, so whoever has read it finds the checks of all
-blocks before it.
+Written by one thread, asked by others: `tail` is changed last and at once, so whoever has read it finds the checks of all
+blocks before it. It must be read once, before the file is: both may grow meanwhile.
 """
 
 from array import array
@@ -19,20 +19,20 @@ Octets = bytes | bytearray | memoryview
 class Checks:
     """The checks of one file: of its whole blocks, and of the last one as far as it goes."""
 
-    __slots__ = ("_tail", "_whole")
+    __slots__ = ("_whole", "tail")
 
     def __init__(self) -> None:
         self._whole = array("I")
         # How long the file is, and the check of what is in its last block.
-        self._tail = (0, 0)
+        self.tail = (0, 0)
 
     @property
     def size(self) -> int:
-        return self._tail[0]
+        return self.tail[0]
 
     def add(self, data: Octets, known: dict[int, int] | None = None) -> None:
         """These octets were written behind the others; of some whole blocks the check is `known`, by the block's number."""
-        size, check = self._tail
+        size, check = self.tail
         view = memoryview(data)
         at = 0
         while at < len(view):
@@ -44,18 +44,14 @@ class Checks:
             if size % BLOCK == 0:
                 self._whole.append(check)
                 check = 0
-        self._tail = (size, check)
+        self.tail = (size, check)
 
-    def aligned(self, start: int, end: int) -> tuple[int, int]:
-        """The blocks around a part of the file, as far as they were written."""
-        return start - start % BLOCK, min(end + -end % BLOCK, self._tail[0])
-
-    def wrong(self, start: int, end: int, data: bytes) -> list[tuple[int, int]]:
-        """The blocks of `start` to `end`, as `aligned` gave them, that are not as they were written."""
-        size, check = self._tail
+    def wrong(self, start: int, data: bytes, tail: tuple[int, int]) -> list[tuple[int, int]]:
+        """The blocks that are not as they were written; `data` was read from `start`, where a block begins, up to `tail`."""
+        size, check = tail
         view = memoryview(data)
         found = []
-        for at in range(start, end, BLOCK):
+        for at in range(start, start + len(data), BLOCK):
             if at + BLOCK <= size:
                 stop, expected = at + BLOCK, self._whole[at // BLOCK]
             else:

@@ -31,7 +31,7 @@ class Hold:
     def note(self, seq: int) -> None:
         """This message is in the batch that gathers now."""
         group = self._store.journal.group
-        batch = NEVER + group if group else self._store.gathering()
+        batch = NEVER + group if group else self._store.journal.batch
         if not self._marks:
             self._store.holding.append(self)
         if not self._marks or self._marks[-1][0] != batch:

@@ -13,6 +13,7 @@ cdef class Ledger:
     cdef public dict counts
     cdef public object locations
     cdef public long long floor
+    cdef public long long moved_in
     cdef long long _first
     cdef long long _last
     cdef list _runs

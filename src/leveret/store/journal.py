@@ -54,10 +54,11 @@ class Locations:
 class Ledger:
     """What the journal keeps of one queue: its id, and the settlements of this batch as runs of seqs.
 
-    `floor` is the seq up to which a purge has said that everything is gone: nothing of that is written again.
+    `floor` is the seq up to which a purge has said that everything is gone: nothing of that is written again. `moved_in`
+    is the batch in which a message has gone elsewhere last.
     """
 
-    __slots__ = ("_first", "_journal", "_last", "_runs", "counts", "floor", "locations", "queue_id")
+    __slots__ = ("_first", "_journal", "_last", "_runs", "counts", "floor", "locations", "moved_in", "queue_id")
 
     def __init__(self, journal: "Journal", queue_id: int) -> None:
         self._journal = journal
@@ -69,6 +70,11 @@ class Ledger:
         # How often those were given back that were; of live ones only.
         self.counts: dict[int, int] = {}
         self.floor = 0
+        self.moved_in = 0
+
+    def moved(self) -> None:
+        """A message goes where dead letters go; that and its settlement are in one batch."""
+        self.moved_in = self._journal.batch
 
     def settle(self, entry: Entry) -> None:
         """A stored message is gone from the queue."""

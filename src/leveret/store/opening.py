@@ -13,7 +13,7 @@ from leveret.store.definitions import FILE_NAME, DamagedRows, DefinitionsFile, R
 from leveret.store.disk import Disk
 from leveret.store.journal import PREFIX, SEGMENT_SIZE, Journal
 from leveret.store.layout import SPILL_NUMBER
-from leveret.store.rebuild import fitting, rebuild
+from leveret.store.rebuild import fitting, rebuild, settle_leaving
 from leveret.store.recovery import Recovery
 from leveret.store.store import CHANGES, DELIVERED_UP_TO, LAST_BATCH, LAST_QUEUE_ID, SPILL_PREFIX, Store
 
@@ -59,7 +59,7 @@ class Opened:
         self._committers: list[Committer] = []
         self._accept_loss = accept_loss
         self._was_clean = definitions.fact("clean") == "yes"
-        rows = self._rows()
+        rows, leaving = settle_leaving(self._rows())
         self.fresh = not rows
         journal = Journal(disk, segment_size)
         recovery = Recovery(disk, journal, number_of(definitions, DELIVERED_UP_TO), number_of(definitions, LAST_BATCH))
@@ -71,6 +71,8 @@ class Opened:
             raise
         clean = self._was_clean and not recovery.damage
         recovery.begin(self._was_clean)
+        if leaving:
+            definitions.change(leaving)
         found = recovery.find({value["id"] for kind, _, _, value in rows if kind in ("queue", "hidden")})
         self.store = self._make_store(journal, recovery, settings, segment_size, clean)
         self.broker = Broker(settings, self.store)
@@ -146,6 +148,8 @@ class Opened:
         store = self.store
         for committer in self._committers:
             committer.stop()
+        store.closed = True
+        for committer in self._committers:
             store.failed = store.failed or committer.failed
         if store.failed is None:
             try:

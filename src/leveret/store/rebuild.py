@@ -5,7 +5,7 @@ from typing import Any
 
 from leveret.broker.broker import Broker
 from leveret.broker.vhost import VirtualHost
-from leveret.store.definitions import Row, unpacked
+from leveret.store.definitions import Change, Row, put, remove, unpacked
 from leveret.store.store import Store
 
 # The order in which one needs the other.
@@ -36,6 +36,20 @@ def rebuild(broker: Broker, store: Store, rows: list[Row]) -> None:
         for _, vhost, name, value in by_kind[kind]:
             _MAKERS[kind](broker, vhost, name, value)
     store.forget_changes()
+
+
+def settle_leaving(rows: list[Row]) -> tuple[list[Row], list[Change]]:
+    """Queues that were being removed under a name that is another one's by now are there again, as `ID:NAME`.
+
+    Some of their messages were on their way to dead letters. The rows, and how to make them so on disk.
+    """
+    changes: list[Change] = []
+    found: list[Row] = []
+    for kind, vhost, name, value in rows:
+        if kind == "leaving":
+            changes += [remove(kind, vhost, name), put("queue", vhost, name, value)]
+        found.append(("queue" if kind == "leaving" else kind, vhost, name, value))
+    return found, changes
 
 
 def fitting(rows: list[Row]) -> list[Row]:

@@ -106,12 +106,17 @@ class Segment:
 
     def read(self, start: int, end: int) -> tuple[int, bytes, list[tuple[int, int]]]:
         """What was written from `start` to `end`, and around it: where that begins, octets, and which parts are damaged."""
-        start, end = self.checks.aligned(start, end)
+        tail = self.checks.tail
+        start -= start % BLOCK
+        end = min(end + -end % BLOCK, tail[0])
         try:
             data = self.file.read(start, end - start)
         except OSError:
             data = self._read_by_blocks(start, end)
-        return start, data, self.checks.wrong(start, end, data)
+        if len(data) < end - start:
+            # The file was cut.
+            data += bytes(end - start - len(data))
+        return start, data, self.checks.wrong(start, data, tail)
 
     def read_checks(self) -> None:
         """Take what is in the file for what must be in it: recovery has looked at it."""

@@ -4,8 +4,8 @@ One batch is being written at a time; what is said meanwhile gathers in the next
 one is on disk, `on_failed` when one could not be: after that nothing is promised any more.
 
   (1) Rows are committed before the journal's part of their batch, so that a queue is defined before a record names it.
-  (2) The row of a queue that is removed goes one batch later, with all that is defined after it: before that, what has
-      become of the queue's messages, as dead letters say, must be on disk.
+  (2) The row of a queue that is removed goes when all that it has dropped is where dead letters go, and one batch after
+      that: what has become of its messages must be on disk before. If that is in the batch that gathers, it ends there.
   (3) Each batch with rows counts the changes, in both files; what is missing in one of them is found out at the next start.
 """
 
@@ -46,6 +46,9 @@ CHANGES = "changes"
 LAST_BATCH = "last_batch"
 DELIVERED_UP_TO = "delivered_up_to"
 
+Key = tuple[str, str, str]
+"""Kind, vhost and name of a row."""
+
 # Stands for a message whose content is not needed any more.
 NO_MESSAGE = new_message(Origin("", "", b""), b"", 0, 0, 1, 0)
 
@@ -57,10 +60,11 @@ class Store(Storage):
         "_change_count",
         "_changes",
         "_cleaning",
+        "_committed_in",
         "_committer",
         "_ids",
         "_last_queue_id",
-        "_later",
+        "_leaving",
         "_next_group",
         "_on_failed",
         "_on_synced",
@@ -68,10 +72,12 @@ class Store(Storage):
         "_removable",
         "_spiller",
         "_spilling_size",
+        "_taken",
         "_told_segment",
         "_waiting",
         "_writing",
         "_writing_size",
+        "closed",
         "damaged_count",
         "delivered_up_to",
         "failed",
@@ -102,13 +108,18 @@ class Store(Storage):
         self._ids: dict[tuple[str, str, str], int] = {}
         self.work: Any = None
         self._changes: list[Change] = []
-        # What goes with the batch after the next, while a queue that was removed is on disk.
-        self._later: list[Change] | None = None
+        # Queues that were removed, whose dead letters are on their way, and what their rows are called.
+        self._leaving: list[tuple[Queue, Key]] = []
+        # Batches that have ended and wait for the committer, and the one that has the last transaction.
+        self._taken: list[tuple[BatchToWrite, list[Change]]] = []
+        self._committed_in = 0
         self._change_count = journal.mark[0]
         self._told_segment = 0
         # Messages in batches up to this one may have been delivered before.
         self.delivered_up_to = 0
         self.damaged_count = 0
+        # The files are closed, and what the committers still say is of no use.
+        self.closed = False
         # Whether space is short, so that files should go which could stay otherwise.
         self.short = False
         self._committer: Committer | None = None
@@ -144,13 +155,7 @@ class Store(Storage):
     def position(self) -> int:
         if self.work is not None:
             self.work.store()
-        if self._later is not None:
-            return self.journal.batch + 1
         return self.journal.batch if self._changes else self.journal.position()
-
-    def gathering(self) -> int:
-        """The batch with which everything that is said now will be on disk."""
-        return self.journal.batch if self._later is None else self.journal.batch + 1
 
     def append(self, message: Message, placed: list[Any]) -> None:
         self.journal.append(message, placed)
@@ -158,22 +163,14 @@ class Store(Storage):
     def put(self, kind: str, vhost: str, name: str, value: dict[str, Any]) -> None:
         if "arguments" in value:
             value = {**value, "arguments": packed(value["arguments"])}
-        self._change(put(kind, vhost, name, value))
+        self._changes.append(put(kind, vhost, name, value))
 
     def remove(self, kind: str, vhost: str, name: str) -> None:
-        self._change(remove(kind, vhost, name))
+        self._changes.append(remove(kind, vhost, name))
 
     def remove_vhost(self, vhost: str) -> None:
-        self._change_later(remove_vhost(vhost))
-
-    def _change(self, change: Change) -> None:
-        (self._changes if self._later is None else self._later).append(change)
-
-    def _change_later(self, change: Change) -> None:
-        """A change after which messages are nowhere, so what became of them must be on disk before it."""
-        if self._later is None:
-            self._later = []
-        self._later.append(change)
+        # Dead letters stay in their vhost, so what is on its way goes too.
+        self._changes.append(remove_vhost(vhost))
 
     def adopt(self, queue: Queue, vhost: str, kind: str, value: dict[str, Any]) -> None:
         key = (kind, vhost, queue.name)
@@ -182,7 +179,8 @@ class Store(Storage):
             self._last_queue_id += 1
             queue_id = self._last_queue_id
             self.put(kind, vhost, queue.name, {**value, "id": queue_id})
-            self._change(set_fact(LAST_QUEUE_ID, str(queue_id)))
+            self._changes.append(set_fact(LAST_QUEUE_ID, str(queue_id)))
+        self._make_room(key)
         self._ids[key] = queue_id
         queue.ledger = Ledger(self.journal, queue_id)
         if self.holds:
@@ -190,12 +188,44 @@ class Store(Storage):
         self.queues[queue_id] = queue
 
     def abandon(self, queue: Queue, vhost: str, kind: str) -> None:
-        queue_id = queue.ledger.queue_id
-        self.queues.pop(queue_id, None)
-        # In a vhost made anew the name may be another queue's by now.
-        if self._ids.get((kind, vhost, queue.name)) == queue_id:
-            del self._ids[kind, vhost, queue.name]
-            self._change_later(remove(kind, vhost, queue.name))
+        self.queues.pop(queue.ledger.queue_id, None)
+        self._leaving.append((queue, (kind, vhost, queue.name)))
+        self._let_leave()
+
+    def has_left(self, queue: Queue) -> bool:
+        return all(leaving is not queue for leaving, _ in self._leaving)
+
+    def _let_leave(self) -> None:
+        """Remove the rows of queues that have nothing left to do."""
+        leaving, self._leaving = self._leaving, []
+        for queue, key in leaving:
+            if queue.dead:
+                self._leaving.append((queue, key))
+            else:
+                self._remove_row(queue, key)
+
+    def _remove_row(self, queue: Queue, key: Key) -> None:
+        ledger = queue.ledger
+        if self.journal.batch in (ledger.moved_in, self._committed_in):
+            self._end_batch()
+        if self._ids.get(key) == ledger.queue_id:
+            del self._ids[key]
+            self._changes.append(remove(*key))
+        else:
+            # In a vhost made anew, or declared again meanwhile, the name is another queue's.
+            self._changes.append(remove(*leaving_key(key, ledger.queue_id)))
+
+    def _make_room(self, key: Key) -> None:
+        """A queue is declared under the name of one whose dead letters are on their way: that needs a row of its own."""
+        for queue, leaving in self._leaving:
+            if leaving == key:
+                value = {"auto_delete": queue.auto_delete, "arguments": queue.arguments, "id": queue.ledger.queue_id}
+                self.put(*leaving_key(key, queue.ledger.queue_id), value)
+
+    def _end_batch(self) -> None:
+        """What is said from now on goes with the next batch."""
+        self.work.store()
+        self._taken.append(self._take())
 
     def begin_group(self) -> int:
         self._next_group += 1
@@ -212,9 +242,10 @@ class Store(Storage):
 
     def commit(self, group: int) -> None:
         self.journal.commit(group)
+        self._committed_in = self.journal.batch
         self.open_groups.discard(group)
         for hold in self.holding:
-            hold.commit(group, self.gathering())
+            hold.commit(group, self.journal.batch)
         if not self.open_groups:
             waiting, self._waiting = self._waiting, []
             for clean in waiting:
@@ -223,18 +254,20 @@ class Store(Storage):
     def forget_changes(self) -> None:
         """What was said is on disk already."""
         self._changes = []
-        self._later = None
 
     # The end of a turn
 
     def unsynced_size(self) -> int:
-        return len(self.journal.out) + len(self.spill.out) + self._writing_size + self._spilling_size
+        waiting = sum(len(batch.data) for batch, _ in self._taken) if self._taken else 0
+        return len(self.journal.out) + len(self.spill.out) + self._writing_size + self._spilling_size + waiting
 
     def flush(self) -> None:
         """Hand what has gathered to the committer, if that is idle."""
         if self._committer is None or self.failed is not None:
             return
         try:
+            if self._leaving:
+                self._let_leave()
             self._flush_spill()
             self._flush_journal()
             self._read_waiting()
@@ -256,8 +289,7 @@ class Store(Storage):
 
     def _spilt(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._spilling_size -= len(batch.data)
-        if error is not None:
-            self.fail(error)
+        if self._is_over(error):
             return
         self.spill.committed(batch)
         self._read_waiting()
@@ -268,7 +300,7 @@ class Store(Storage):
     def _flush_journal(self) -> None:
         if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
             return
-        batch, changes = self._take()
+        batch, changes = self._taken.pop(0) if self._taken else self._take()
         self._writing = True
         self._writing_size = len(batch.data)
         self._committer.put(Work(batch, changes, lambda error: self._written(batch, error)))
@@ -282,8 +314,7 @@ class Store(Storage):
             # Its first batch is on disk: from now on it is missed if it is not there.
             self._told_segment = segment.number
             self._changes.append(set_fact(LAST_BATCH, str(journal.batch)))
-        changes, self._changes = self._changes, self._later or []
-        self._later = None
+        changes, self._changes = self._changes, []
         if changes:
             self._change_count += 1
             journal.mark = (self._change_count, self._last_queue_id, journal.mark[2])
@@ -293,8 +324,9 @@ class Store(Storage):
 
     def finish(self, definitions: DefinitionsFile) -> None:
         """Write and sync what is left, at the end and without the committer."""
+        self._let_leave()
         while self.position() > self.synced:
-            batch, changes = self._take()
+            batch, changes = self._taken.pop(0) if self._taken else self._take()
             if changes:
                 definitions.change(changes)
             batch.write()
@@ -308,8 +340,7 @@ class Store(Storage):
     def _written(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._writing = False
         self._writing_size = 0
-        if error is not None:
-            self.fail(error)
+        if self._is_over(error):
             return
         self.journal.committed(batch)
         self.synced = batch.number
@@ -323,6 +354,12 @@ class Store(Storage):
             self.work.begin()
             waiting, self.holding = self.holding, []
             self.holding += [hold for hold in waiting if not hold.release(self.synced)]
+
+    def _is_over(self, error: BaseException | None) -> bool:
+        """Whether nothing more can be done: the committer has failed, or the files are closed."""
+        if error is not None:
+            self.fail(error)
+        return error is not None or self.closed
 
     def fail(self, error: BaseException) -> None:
         # What was waiting fails with it.
@@ -352,8 +389,7 @@ class Store(Storage):
                 self._committer.put(Work(reading, [], partial(self._read, reading), sync=False))
 
     def _read(self, reading: Reading | Filling | Peek, error: BaseException | None) -> None:
-        if error is not None:
-            self.fail(error)
+        if self._is_over(error):
             return
         self.work.begin()
         reading.finish(self)
@@ -485,6 +521,12 @@ class Store(Storage):
         """How often a live message was given back."""
         queue = self.queues.get(queue_id)
         return count if queue is None else queue.ledger.counts.get(seq, count)
+
+
+def leaving_key(key: Key, queue_id: int) -> Key:
+    """What the row of a removed queue is called while its name is another one's."""
+    _, vhost, name = key
+    return "leaving", vhost, f"{queue_id}:{name}"
 
 
 def nothing() -> None:
