@@ -452,6 +452,35 @@ def test_message_is_at_the_dead_letters_before_its_queue_is_gone(drained: bool, 
     assert sorted(again.vhost.queues) == (["grave", "q"] if anew else ["grave"])
 
 
+@pytest.mark.parametrize("way", ["rejected", "delayed"])
+def test_message_that_moves_to_a_queue_declared_beside_a_deletion_is_in_one_of_them(way: str) -> None:
+    """SPEC §8.3: rows wait one batch behind a deletion; what leaves a queue for such a new one must not be nowhere."""
+    rig = Rig(held=True)
+    rig.vhost.declare_exchange("later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "direct"})
+    rig.queue("q", arguments=GRAVE)
+    rig.queue("x")
+    rig.settle_down()
+    if way == "rejected":
+        rig.publish(letter(b"confirmed"))
+    else:
+        rig.publish(letter(b"confirmed", "grave", "later", headers={"x-delay": 1000}))
+    rig.settle_down()
+    rig.vhost.delete_queue("x", None)
+    rig.vhost.bind("later", rig.queue("grave"), "grave", {})
+    if way == "rejected":
+        entry = rig.take("q")
+        entry.queue.reject(entry)
+    else:
+        rig.later(rig.now + 1000)
+    rig.drain()
+    for _ in range(4):
+        rig.flush()
+        rig.committer.run(1)
+        assert [text for entries in rig.again().contents().values() for _, text, _, _ in entries] == [b"confirmed"]
+    rig.settle_down()
+    assert rig.again().bodies("grave") == [b"confirmed"]
+
+
 class Locked(sqlite3.Connection):
     """A file that somebody else has locked for so many tries, as sqlite says it when its own time is over."""
 
