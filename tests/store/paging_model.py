@@ -241,8 +241,14 @@ class Life:
 
     def delete(self) -> None:
         queue = self.queue()
+        self.rig.broker.work.store()
+        self.trim()
+        state, number = self.snapshot(), self.rig.store.journal.batch
         del self.model[queue.ledger.queue_id]
         self.rig.vhost.remove_queue(queue)
+        if self.rig.store.journal.batch > number:
+            # What has become of its messages is a batch of its own, before it goes.
+            self.states[number] = state
         self.rig.drain()
         declare(self.rig, queue.name)
         self.model[self.rig.vhost.queues[queue.name].ledger.queue_id] = {}

@@ -11,7 +11,8 @@ After a power cut the messages are those of one batch, the last for which sync h
     nothing settled is back, order and delivery counts are kept, and nothing is invented. A queue that was declared
     and not promised yet may be missing, but then nothing was in it that was anywhere else at the batch before.
 (2) A queue that was deleted by then may still be there, until its deletion is synced: with what it had when it was
-    deleted, or some of it, but all that is on its way to dead letters, and nothing that was settled since.
+    deleted, or some of it, but all that is on its way to dead letters, and nothing that was settled since. One that was
+    deleted with the next batch may be gone already, as rows are written first, but not what it had of rejected messages.
 (3) A queue that was made later may be there already; it is empty.
 (4) What a purge has dropped may be there until storage has been told of each message (purge-ok waits for that).
 (5) What a transaction does counts with its COMMIT: until then its messages are nowhere, dead letters of what it rejects
@@ -89,6 +90,9 @@ class State:
     may: Messages
     deleted: set[int]
     unpromised: set[int] = field(default_factory=set)
+    # Queues whose rows go with the next batch, and what was rejected in them.
+    going: set[int] = field(default_factory=set)
+    rejected: set[tuple[int, int]] = field(default_factory=set)
 
     def bodies(self) -> set[bytes]:
         return {content for entries in self.must.values() for _, content, _, _ in entries.values()}
@@ -96,7 +100,11 @@ class State:
     def faults(self, contents: Contents, before: "State | None" = None) -> list[str]:
         """What is wrong with what was found; `before` is the state of the batch before."""
         missing = self.must.keys() - contents.keys() - self.deleted
-        wrong = [f"queue {number}: lost" for number in missing - self.unpromised]
+        wrong = [f"queue {number}: lost" for number in missing - self.unpromised - self.going]
+        for number in missing & self.going:
+            lost = [short(entry) for seq, entry in self.must[number].items() if (number, seq) in self.rejected]
+            if lost:
+                wrong.append(f"queue {number}, which is deleted: lost {lost}, which were rejected")
         found_bodies = {content for entries in contents.values() for _, content, _, _ in entries}
         known = set() if before is None else before.bodies() - found_bodies
         for number in missing & self.unpromised:
@@ -134,6 +142,9 @@ class Life:
         self.deleted: dict[int, tuple[Queue, dict[int, Facts]]] = {}
         # The batch with which a queue that was declared is promised.
         self.promised: dict[int, int] = {}
+        # The batch with which the row of a deleted queue goes, and the places of what was rejected to go elsewhere.
+        self.removed: dict[int, int] = {}
+        self.rejected: set[tuple[int, int]] = set()
         self.commit: Commit | None = None
         # Of a transaction that is being committed: what it settles, by place, what it publishes, and what it rejects.
         self.settling: dict[tuple[int, int], Facts] = {}
@@ -176,9 +187,19 @@ class Life:
         state = self.state()
         number = self.rig.store.journal.batch
         self.rig.store.flush()
+        self.note_left(number)
         if self.rig.store.journal.batch > number:
-            state.unpromised = {queue_id for queue_id, batch in self.promised.items() if batch > number}
-            self.states[number] = state
+            self.note(number, state)
+
+    def note(self, number: int, state: State) -> None:
+        state.unpromised = {queue_id for queue_id, batch in self.promised.items() if batch > number}
+        self.states[number] = state
+
+    def note_left(self, number: int) -> None:
+        """The rows of these go with this batch."""
+        for queue_id, (queue, _) in self.deleted.items():
+            if queue_id not in self.removed and self.rig.store.has_left(queue):
+                self.removed[queue_id] = number
 
     # What clients do
 
@@ -286,7 +307,13 @@ class Life:
 
     def reject(self) -> None:
         for entry in self.settled(self.some_unacked()):
-            entry.queue.reject(entry)
+            self.refuse(entry)
+
+    def refuse(self, entry: Entry) -> None:
+        queue = entry.queue
+        if queue.traits.dead_letter_exchange is not None and not queue.deleted:
+            self.rejected.add((queue.ledger.queue_id, entry.seq))
+        queue.reject(entry)
 
     def pass_time(self) -> None:
         self.rig.broker.work.now += self.choice.randint(1, 2000)
@@ -309,7 +336,7 @@ class Life:
         for _ in range(self.choice.randint(1, 6)):
             entry = queue.take(False)
             if entry is not None:
-                queue.reject(entry)
+                self.refuse(entry)
         if self.choice.random() < 0.5:
             self.rig.drain()
         self.remove(queue)
@@ -322,7 +349,12 @@ class Life:
         # What it has of a transaction counts later, perhaps.
         ready = {entry[0]: entry for entry in self.rig.contents()[queue_id]}
         self.deleted[queue_id] = queue, {**ready, **state.must[queue_id], **state.may.get(queue_id, {})}
+        number = self.rig.store.journal.batch
         self.rig.vhost.remove_queue(queue)
+        if self.rig.store.journal.batch > number:
+            # What has become of its messages is a batch of its own, before it goes.
+            self.note(number, state)
+        self.note_left(self.rig.store.journal.batch)
         if self.choice.random() < 0.5:
             self.declare(queue.name)
 
@@ -388,6 +420,10 @@ class Life:
         contents = found.contents()
         durable = self.rig.committer.durable
         numbers = [number for number in (durable, durable + 1) if number in self.states]
+        for number in numbers:
+            state = self.states[number]
+            state.going = {queue_id for queue_id, batch in self.removed.items() if batch == number + 1}
+            state.rejected = self.rejected
         choices = [self.states[number].faults(contents, self.states.get(number - 1)) for number in numbers]
         if all(choices):
             # The state that is nearest.

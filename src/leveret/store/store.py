@@ -383,7 +383,7 @@ class Store(Storage):
         """Have read what the committer has been given before."""
         waiting, self._readings = self._readings, []
         for reading in waiting:
-            if self._committer is None or not reading.is_taken():
+            if self._committer is None or self._taken or not reading.is_taken():
                 self._readings.append(reading)
             else:
                 self._committer.put(Work(reading, [], partial(self._read, reading), sync=False))
