@@ -7,7 +7,7 @@ SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.to
 TEST_TOOLS := aio-pika amqpstorm celery coverage dramatiq hypothesis jsonschema kombu mfusepy mypy pika prometheus-client pyrabbit2 pytest pytest-timeout ruff schemathesis types-PyYAML types-jsonschema
 PLAIN_SUITES := tests/wire tests/broker tests/protocol tests/store
 
-.PHONY: run test build check bench fuzz model soak coverage clean
+.PHONY: run test quick build check bench fuzz model soak coverage clean
 
 run: $(VENV)/.installed
 	@echo "Connect with amqp://guest:guest@127.0.0.1:5672/ (pika, aio-pika, kombu, any RabbitMQ client). Ctrl-C stops it."
@@ -18,6 +18,11 @@ build: $(VENV)/.installed
 test: $(VENV)/.installed $(VENV)/.tools check
 	$(BIN)/python -m pytest tests
 	LEVERET_PURE=1 $(BIN)/python -m pytest $(PLAIN_SUITES)
+
+# Between commits: what is quick and finds most.
+quick: $(VENV)/.installed $(VENV)/.tools check
+	$(BIN)/python -m pytest -q -x $(PLAIN_SUITES) tests/structure
+	LEVERET_PURE=1 $(BIN)/python -m pytest -q -x tests/store tests/broker
 
 check: $(VENV)/.tools
 	$(BIN)/ruff check .
@@ -38,7 +43,7 @@ model: $(VENV)/.installed $(VENV)/.tools
 	MODEL_STEPS=1000000 $(BIN)/python -m pytest -q tests/properties/test_broker_model.py
 
 soak: $(VENV)/.installed $(VENV)/.tools
-	SOAK_SEEDS=300 $(BIN)/python -m pytest -q tests/store/test_power_cut.py
+	SOAK_SEEDS=300 $(BIN)/python -m pytest -q tests/store/test_power_cut.py tests/store/test_paging.py tests/store/test_backup.py
 	SOAK_KILLS=500 SOAK_CUTS=300 SOAK_FAULTS=10 SOAK_SPACE=20000000000 $(BIN)/python -m pytest -q tests/crash
 	SOAK_FAIRNESS=5 $(BIN)/python -m pytest -q tests/bench/soak_fairness.py
 
