@@ -355,7 +355,8 @@ class Life:
             # What has become of its messages is a batch of its own, before it goes.
             self.note(number, state)
         self.note_left(self.rig.store.journal.batch)
-        if self.choice.random() < 0.5:
+        # One that was being removed under a name that is another one's by now has a name of its own.
+        if queue.name in QUEUES and self.choice.random() < 0.5:
             self.declare(queue.name)
 
     def declare_missing(self) -> None:

@@ -57,6 +57,10 @@ class Burial(Task):
         except (ValueError, Damaged) as error:
             # Such as a routing key that no message can carry; those behind it must still be buried.
             log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
+        except OSError:
+            raise
+        except Exception:
+            log.exception("%s: a dead letter was dropped", self._queue.title)
         # Now, and not before: both are in one batch, or none.
         self._queue.buried(entry)
 

@@ -24,11 +24,13 @@ class Damaged(Exception):
 class Storage:
     """Nothing survives."""
 
-    __slots__ = ("pages", "sizes", "synced")
+    __slots__ = ("damaged_count", "pages", "sizes", "synced")
 
     def __init__(self, sizes: Sizes | None = None) -> None:
         self.synced = 0
         self.sizes = sizes or Sizes()
+        # Messages that could not be had when they were wanted again.
+        self.damaged_count = 0
         # Whether queues may page out what is beyond their window.
         self.pages = False
 
@@ -119,3 +121,6 @@ class Storage:
 
     def commit(self, group: int) -> None:
         """The group is complete and counts."""
+
+    def abort(self, group: int) -> None:
+        """The group will never be complete."""

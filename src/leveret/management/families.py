@@ -53,6 +53,7 @@ NODE = [
     _gauge("erlang_uptime_seconds", "Seconds since the broker started"),
 ]
 PERSISTER = [
+    _counter("messages_damaged_total", "Messages that could not be read again and were left out"),
     _counter("io_read_ops_total", "Reads by the process, sockets included"),
     _counter("io_read_bytes_total", "Octets read from disk"),
     _counter("io_write_ops_total", "Writes by the process, sockets included"),

@@ -114,7 +114,7 @@ async def add_node(page: Page, ask: Ask) -> None:
     page.add(families.NODE_COARSE, [*memory, *(sampled[name] for name in COARSE_NAMES)])
     limits = (files_limit(), files_limit(), memory_limit(node), disk_limit(node), THREADS_MAX, 0, 60)
     page.add(families.NODE, [*limits, (now_ms() - node.started_at) / 1000])
-    page.add(families.PERSISTER, [sampled[name] for name in IO_NAMES])
+    page.add(families.PERSISTER, [ask.broker.storage.damaged_count, *(sampled[name] for name in IO_NAMES)])
     await add_logins(page, ask.broker.churn.logins)
 
 

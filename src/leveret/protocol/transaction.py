@@ -103,6 +103,9 @@ class Commit(Task):
         try:
             complete = self._go_on(work)
             work.store()
+        except BaseException:
+            work.storage.abort(self._group)
+            raise
         finally:
             work.storage.enter(0)
         if not complete:

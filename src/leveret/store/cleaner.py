@@ -95,6 +95,14 @@ class Clean(Task):
         self._at = 0
 
     def run(self, work: Work) -> bool:
+        try:
+            return self._go_on(work)
+        except Exception as error:
+            # Compaction would never begin again, and that shows only when the disk is full.
+            self._store.fail(error)
+            return True
+
+    def _go_on(self, work: Work) -> bool:
         segment = self._segment
         if self._store.open_groups:
             self._store.wait_for_groups(self)

@@ -78,7 +78,6 @@ class Store(Storage):
         "_writing",
         "_writing_size",
         "closed",
-        "damaged_count",
         "delivered_up_to",
         "failed",
         "holding",
@@ -117,7 +116,6 @@ class Store(Storage):
         self._told_segment = 0
         # Messages in batches up to this one may have been delivered before.
         self.delivered_up_to = 0
-        self.damaged_count = 0
         # The files are closed, and what the committers still say is of no use.
         self.closed = False
         # Whether space is short, so that files should go which could stay otherwise.
@@ -243,6 +241,12 @@ class Store(Storage):
     def commit(self, group: int) -> None:
         self.journal.commit(group)
         self._committed_in = self.journal.batch
+        self._close_group(group)
+
+    def abort(self, group: int) -> None:
+        self._close_group(group)
+
+    def _close_group(self, group: int) -> None:
         self.open_groups.discard(group)
         for hold in self.holding:
             hold.commit(group, self.journal.batch)
