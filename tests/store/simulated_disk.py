@@ -119,6 +119,9 @@ class SimulatedFile:
             raise PowerCut
         self._content.truncate(size)
 
+    def is_removed(self) -> bool:
+        return self._disk.files.get(self.name) is not self._content
+
     def close(self) -> None:
         self._check_open()
         self._closed = True
@@ -178,6 +181,8 @@ class SimulatedDisk:
 
     def remove(self, name: str) -> None:
         cut = self.step("remove")
+        if name not in self.files:
+            raise FileNotFoundError(name)
         del self.files[name]
         if cut:
             raise PowerCut

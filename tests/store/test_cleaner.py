@@ -306,3 +306,18 @@ def test_copies_are_synced_before_the_file_goes_also_without_syncing_batches() -
         through(rig, 2)
         assert rig.after_power_cut(choice).bodies("old") == [b"old"]
     assert segments(rig)[0] > 1
+
+
+def test_missing_file_that_is_to_be_removed_is_said(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """SPEC §8.7: the broker goes on, as it needs nothing of it."""
+    for _ in range(10):
+        rig.publish(letter(bytes(FILLER)))
+        rig.settle_down()
+    number = segments(rig)[0]
+    assert number != segments(rig)[-1]
+    rig.disk.remove(f"journal-{number:08d}.log")
+    settle_first(rig.vhost.queues["q"], 10)
+    rig.settle_down()
+    assert rig.failures == []
+    assert number not in segments(rig)
+    assert f"journal-{number:08d}.log was removed by another program" in caplog.text

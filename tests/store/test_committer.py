@@ -74,6 +74,7 @@ def test_definitions_are_carried_out_before_the_batch(disk: SimulatedDisk, loop:
             batch_write(data)
 
         sync = batch.segment.file.sync
+        is_removed = batch.segment.file.is_removed
 
     batch.segment.file = Spy()  # type: ignore[assignment]
     committer.put(Work(batch, [put("queue", "/", "q", {"id": 1})], lambda error: loop.done.append(("q", error))))

@@ -186,3 +186,19 @@ def test_end_of_the_process_makes_nothing_safe() -> None:
     assert bytes(after.worst().files["f"].now) == b""
     after.open("f").sync()
     assert bytes(after.worst().files["f"].now) == b"one"
+
+
+def test_file_that_somebody_cuts_goes_on_at_its_end(tmp_path: Path) -> None:
+    """SPEC §8.1: what is written behind the cut is where it would have been."""
+    file = Disk(tmp_path).create("f")
+    file.write(b"one")
+    (tmp_path / "f").write_bytes(b"")
+    file.write(b"two")
+    assert file.read(0, 100) == b"\0\0\0two"
+
+
+def test_file_knows_that_it_was_removed(disk: Disk | SimulatedDisk) -> None:
+    file = disk.create("f")
+    assert not file.is_removed()
+    disk.remove("f")
+    assert file.is_removed()

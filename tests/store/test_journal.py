@@ -214,3 +214,20 @@ def test_message_in_more_queues_than_fit_a_record_is_written_in_pieces(rig: Rig)
     pieces = [len(record) - 2 for record in taken(rig)]
     assert len(pieces) > 1
     assert sum(pieces) == 2202
+
+
+def test_file_that_was_removed_is_written_again(caplog: pytest.LogCaptureFixture) -> None:
+    """SPEC §8.2: what is confirmed later is in a file that has a name, with all that was in it before."""
+    rig = Rig()
+    rig.queue("q")
+    for number in range(3):
+        rig.publish(letter(b"%d" % number))
+        rig.settle_down()
+    assert rig.store.journal.current is not None
+    name = rig.store.journal.current.name
+    rig.disk.remove(name)
+    rig.publish(letter(b"3"))
+    rig.settle_down()
+    assert rig.failures == []
+    assert f"{name} was removed by another program; it is written again" in caplog.text
+    assert rig.again().bodies("q") == [b"0", b"1", b"2", b"3"]

@@ -9,19 +9,22 @@ from pathlib import Path
 
 
 class File:
-    """One open file, written at its end."""
+    """One open file, written at its end: the one we know of, also where somebody has cut the file."""
 
-    __slots__ = ("_fd", "name")
+    __slots__ = ("_end", "_fd", "name")
 
     def __init__(self, name: str, fd: int) -> None:
         self.name = name
         self._fd = fd
+        self._end = os.fstat(fd).st_size
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append all of it."""
         view = memoryview(data)
         while view:
-            view = view[os.write(self._fd, view) :]
+            size = os.pwrite(self._fd, view, self._end)
+            self._end += size
+            view = view[size:]
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` octets from `offset`."""
@@ -35,6 +38,11 @@ class File:
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
+        self._end = size
+
+    def is_removed(self) -> bool:
+        """Whether no name leads to it any more."""
+        return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
         os.close(self._fd)
@@ -70,11 +78,11 @@ class Disk:
 
     def create(self, name: str) -> File:
         """Make a file that is not there yet."""
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
         return File(name, os.open(self.folder / name, flags, 0o600))
 
     def open(self, name: str) -> File:
-        return File(name, os.open(self.folder / name, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
+        return File(name, os.open(self.folder / name, os.O_RDWR | os.O_CLOEXEC))
 
     def remove(self, name: str) -> None:
         os.unlink(self.folder / name)

@@ -11,6 +11,7 @@ while the next one gathers. Whoever promised something until then asks `position
 Knows nothing of threads: `take` gives a batch away, `committed` says that it is on disk.
 """
 
+import logging
 from collections.abc import Callable
 from errno import EOVERFLOW
 
@@ -33,6 +34,8 @@ from leveret.store.layout import (
 )
 from leveret.store.records import Place, copy_message, write_message, write_numbers, write_place
 from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, Segment, new_segment, seal, seal_unchecked, table_size
+
+log = logging.getLogger("leveret.store")
 
 SEGMENT_SIZE = 64 << 20
 PREFIX = "journal"
@@ -396,6 +399,8 @@ class BatchToWrite:
             seal_unchecked(self.data, segment.salt, self.number)
         else:
             known = seal(self.data, segment.salt, self.number, self._synced, self._offset, self.end)
+            if segment.made and segment.file.is_removed():
+                segment.make_again(self._disk)
         if not segment.made:
             segment.make(self._disk)
         segment.write(self.data, known)
@@ -429,10 +434,13 @@ class Removal:
         """Remove it; runs in the committer's thread."""
         if not self._segment.aside:
             self._segment.file.close()
-        if self._segment.damaged:
-            self._disk.rename(self._segment.name, f"damaged-{self._segment.name}")
-        else:
-            self._disk.remove(self._segment.name)
+        try:
+            if self._segment.damaged:
+                self._disk.rename(self._segment.name, f"damaged-{self._segment.name}")
+            else:
+                self._disk.remove(self._segment.name)
+        except FileNotFoundError:
+            log.error("%s was removed by another program; nothing in it was needed any more", self._segment.name)
 
     def sync(self) -> None:
         self._disk.sync_folder()

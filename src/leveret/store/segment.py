@@ -18,6 +18,7 @@
 Knows nothing of queues.
 """
 
+import logging
 import os
 from struct import Struct
 from zlib import crc32
@@ -26,6 +27,8 @@ from leveret.store.checks import BLOCK, Checks, blocks, overlaps
 from leveret.store.disk import Disk, File
 from leveret.store.layout import HEAD_SIZE
 from leveret.store.records import first_records
+
+log = logging.getLogger("leveret.store")
 
 FILE_MAGIC = b"LVRTLOG2"
 BATCH_MAGIC = 0x3342564C
@@ -97,6 +100,17 @@ class Segment:
         self.file = disk.create(self.name)
         self.write(header(self.salt))
         self.made = True
+
+    def make_again(self, disk: Disk) -> None:
+        """Write the file again that somebody has removed: it is open, so all of it can be read, and was promised."""
+        log.error("%s was removed by another program; it is written again", self.name)
+        file = disk.create(self.name)
+        for at in range(0, self.checks.size, CHECKED_PIECE):
+            file.write(self.file.read(at, min(CHECKED_PIECE, self.checks.size - at)))
+        file.sync()
+        disk.sync_folder()
+        # The other one stays open: somebody may be reading it.
+        self.file = file
 
     def write(self, data: bytes | bytearray, known: dict[int, int] | None = None) -> None:
         """Append octets; of some blocks the check is known."""
