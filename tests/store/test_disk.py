@@ -188,6 +188,17 @@ def test_end_of_the_process_makes_nothing_safe() -> None:
     assert bytes(after.worst().files["f"].now) == b"one"
 
 
+def test_lock_that_is_removed_still_keeps_others_out(tmp_path: Path) -> None:
+    """SPEC §8.1: two processes never write to one folder, whatever becomes of the file `lock`."""
+    first, second = Disk(tmp_path), Disk(tmp_path)
+    assert first.lock()
+    (tmp_path / "lock").unlink()
+    assert not second.lock()
+    first.unlock()
+    assert second.lock()
+    second.unlock()
+
+
 def test_file_that_somebody_cuts_goes_on_at_its_end(tmp_path: Path) -> None:
     """SPEC §8.1: what is written behind the cut is where it would have been."""
     file = Disk(tmp_path).create("f")

@@ -51,27 +51,27 @@ class File:
 class Disk:
     """One folder."""
 
-    __slots__ = ("_lock", "folder")
+    __slots__ = ("_locks", "folder")
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lock = -1
+        self._locks: list[int] = []
 
     def lock(self) -> bool:
         """Keep others out; False if another process is in."""
         make_folder(self.folder.absolute())
-        self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._locks.append(lock_folder(self.folder, fcntl.LOCK_EX))
+            self._locks.append(os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            fcntl.flock(self._locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.unlock()
             return False
         return True
 
     def unlock(self) -> None:
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        while self._locks:
+            os.close(self._locks.pop())
 
     def names(self) -> list[str]:
         return sorted(os.listdir(self.folder)) if self.folder.exists() else []
@@ -97,6 +97,20 @@ class Disk:
     def free_bytes(self) -> int:
         found = os.statvfs(self.folder)
         return found.f_bavail * found.f_frsize
+
+
+def lock_folder(folder: Path, kind: int) -> int:
+    """Lock the folder itself: the file `lock` may be removed. BlockingIOError if another process is in."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise
+    except OSError:
+        # Not every network file system can lock a folder; there the file alone has to do.
+        pass
+    return fd
 
 
 def make_folder(folder: Path) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from leveret.broker.pages import Pages, Sizes
 from leveret.errors import AMQPError
 from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownFormat, unpacked
-from leveret.store.disk import Disk, File
+from leveret.store.disk import Disk, File, lock_folder
 from leveret.store.journal import PREFIX, Journal
 from leveret.store.layout import MARK, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
 from leveret.store.opening import InUse, number_of
@@ -45,19 +45,19 @@ def kept_out(folder: Path) -> Iterator[None]:
     """Keep brokers out of a folder that is a data folder; InUse if one is in."""
     if not segment_names(folder) and not (folder / FILE_NAME).exists():
         raise NotData(f"{folder} is not a data folder")
+    locks: list[int] = []
     try:
-        lock = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        # A copy that no broker has had yet.
-        yield
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        locks.append(lock_folder(folder, fcntl.LOCK_SH))
+        # A copy that no broker has had yet has no such file.
+        with suppress(FileNotFoundError):
+            locks.append(os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC))
+            fcntl.flock(locks[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
         raise InUse(f"{folder} is in use by another process") from None
     finally:
-        os.close(lock)
+        for lock in locks:
+            os.close(lock)
 
 
 def segment_names(folder: Path) -> list[str]:
