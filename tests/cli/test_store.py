@@ -365,3 +365,18 @@ def test_help_names_every_command() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for name in ("backup", "check", "stat"):
         assert f"  {name} " in done.stdout
+
+
+# What does not fit, and the ways out
+
+
+def test_first_segment_is_missed(tmp_path: Path) -> None:
+    """SPEC §8.9 check: also where no segment was ever removed."""
+    with Process(tmp_path, environment=SMALL) as broker, broker.login() as client:
+        fill(client, "q", [bytes(20_000)] * 10)
+    min((tmp_path / "data").glob("journal-*")).unlink()
+    done = store("check", tmp_path / "data")
+    assert done.returncode == 1
+    assert re.search(r"^journal: a file is missing: batches 1 to \d+ are lost", done.stdout, re.MULTILINE)
+    with Process(tmp_path, environment=SMALL) as broker:
+        assert re.search(r"ERROR .* the journal's batches 1 to \d+ are missing", broker.log)

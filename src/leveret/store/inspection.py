@@ -230,7 +230,8 @@ class Inspection:
         if 0 <= self._known_changes < self._changes:
             missing = f"the last {self._changes - self._known_changes} of {self._changes} changes of definitions are missing"
             self._note(FILE_NAME, None, f"{missing}; no broker starts")
-        if self._oldest and self._first_batch > self._oldest:
+        # Where the first octets are damaged, that has been said.
+        if self._oldest and self._first_batch > self._oldest and all(hole.before for hole in self._holes):
             self._note(PREFIX, None, f"a file is missing: {cost(self._oldest - 1, self._first_batch - self._oldest)}")
         # Rows are on disk before their batch is.
         known = self._known_batch if self.clean else self._known_batch - 1

@@ -114,7 +114,9 @@ class Opened:
         definitions = self._definitions
         changes = max(number_of(definitions, CHANGES), recovery.mark[0])
         last_id = max(number_of(definitions, LAST_QUEUE_ID), recovery.mark[1], recovery.highest_queue_id)
-        journal.set_mark((changes, last_id, recovery.mark[2]))
+        # Without it nobody would miss the first file.
+        oldest = recovery.mark[2] or recovery.first_batch or 1
+        journal.set_mark((changes, last_id, oldest))
         facts = [set_fact("clean", "no"), set_fact(CHANGES, str(changes))]
         delivered_up_to = number_of(definitions, DELIVERED_UP_TO)
         if not clean and recovery.last_batch:

@@ -46,7 +46,7 @@ cdef class Recovery:
     cdef list _torn
     cdef list _tail
     cdef bint _gap_known
-    cdef long long _first_batch
+    cdef public long long first_batch
     cdef public long long last_batch
     cdef long long _synced
     cdef public tuple mark

@@ -194,7 +194,7 @@ class Recovery:
         # Whole batches, by number, that may not be on disk: segment and offset.
         self._tail: list[tuple[int, Segment, int]] = []
         self._gap_known = False
-        self._first_batch = 0
+        self.first_batch = 0
         self.last_batch = 0
         self._synced = 0
         self.mark = (0, 0, 0)
@@ -229,8 +229,8 @@ class Recovery:
 
     def _look_for_missing(self, clean: bool) -> None:
         oldest = self.mark[2]
-        if oldest and self._first_batch > oldest:
-            self._miss(oldest, self._first_batch - 1)
+        if oldest and self.first_batch > oldest:
+            self._miss(oldest, self.first_batch - 1)
         # Rows are on disk before their batch is.
         known = self._known_batch if clean else self._known_batch - 1
         if self.last_batch < known:
@@ -290,7 +290,7 @@ class Recovery:
         if self.last_batch and number > self.last_batch + 1 and not self._gap_known:
             self._miss(self.last_batch + 1, number - 1)
         self._gap_known = False
-        self._first_batch = min(self._first_batch or number, number)
+        self.first_batch = min(self.first_batch or number, number)
         segment.first_batch = segment.first_batch or number
         self.last_batch = max(self.last_batch, number)
         self._synced = max(self._synced, batch.synced)
