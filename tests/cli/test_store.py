@@ -380,3 +380,32 @@ def test_first_segment_is_missed(tmp_path: Path) -> None:
     assert re.search(r"^journal: a file is missing: batches 1 to \d+ are lost", done.stdout, re.MULTILINE)
     with Process(tmp_path, environment=SMALL) as broker:
         assert re.search(r"ERROR .* the journal's batches 1 to \d+ are missing", broker.log)
+
+
+def refusal(folder: Path, *flags: str) -> str:
+    """What a broker says that does not start."""
+    command = [sys.executable, "-m", "leveret", "--port", "0", "--data-dir", str(folder), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_empty_definitions_are_refused_and_left_alone(data: Path) -> None:
+    """SPEC §8.1: SQLite would begin anew in them."""
+    (data / "definitions.sqlite").write_bytes(b"")
+    before = everything(data)
+    assert "the definitions are lost: definitions.sqlite is empty. Restore it from a backup; or" in refusal(data)
+    assert everything(data) == before
+
+
+def test_accepted_loss_of_a_user_leaves_nothing_that_needs_it(data: Path) -> None:
+    """SPEC §8.1: the next start finds no rights of a user who is lost."""
+    with sqlite3.connect(data / "definitions.sqlite") as db:
+        db.execute("UPDATE definition SET sum = sum + 1 WHERE kind = 'user'")
+    db.close()
+    assert "1 rows are damaged, such as user 'guest' in vhost ''" in refusal(data)
+    with Process(data.parent, "--accept-loss"):
+        pass
+    with Process(data.parent):
+        pass

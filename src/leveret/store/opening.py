@@ -9,7 +9,7 @@ from pathlib import Path
 from leveret.broker.broker import Broker
 from leveret.broker.settings import Settings
 from leveret.store.committer import Committer
-from leveret.store.definitions import FILE_NAME, DamagedRows, DefinitionsFile, Row, set_fact
+from leveret.store.definitions import FILE_NAME, DamagedRows, DefinitionsFile, Row, remove, set_fact
 from leveret.store.disk import Disk
 from leveret.store.journal import PREFIX, SEGMENT_SIZE, Journal
 from leveret.store.layout import SPILL_NUMBER
@@ -96,7 +96,11 @@ class Opened:
         except DamagedRows as error:
             self._lost(str(error))
             self._definitions.drop_damaged_rows()
-            return fitting(self._definitions.rows())
+            rows = self._definitions.rows()
+            kept = fitting(rows)
+            # The next start must not find what belongs to a row that is lost.
+            self._definitions.change([remove(*row[:3]) for row in rows if row not in kept])
+            return kept
 
     def _check_fit(self, recovery: Recovery) -> None:
         """Compare how often definitions have changed by their own account with what the journal says."""
@@ -200,8 +204,8 @@ def open_definitions(disk: Disk, accept_loss: bool) -> DefinitionsFile:
     """The definitions; Misfit if they cannot be read, or are missing beside a journal."""
     folder = disk.folder
     fault = None
-    if not (folder / FILE_NAME).exists() and any(name.startswith(f"{PREFIX}-") for name in disk.names()):
-        fault = f"{FILE_NAME} is missing"
+    if any(name.startswith(f"{PREFIX}-") for name in disk.names()):
+        fault = absence(folder / FILE_NAME)
     kept = WriteAheadLog(folder)
     try:
         if fault is None or accept_loss:
@@ -221,6 +225,14 @@ def open_definitions(disk: Disk, accept_loss: bool) -> DefinitionsFile:
     log.error("the definitions are lost: %s; --accept-loss: the broker starts without them", fault)
     set_aside(disk)
     return DefinitionsFile(folder)
+
+
+def absence(file: Path) -> str | None:
+    """What to say of a file that must be there, if it is not."""
+    if not file.exists():
+        return f"{file.name} is missing"
+    # SQLite would begin anew, and remove its write-ahead log.
+    return None if file.stat().st_size else f"{file.name} is empty"
 
 
 def set_aside(disk: Disk) -> None:
