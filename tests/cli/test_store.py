@@ -409,3 +409,23 @@ def test_accepted_loss_of_a_user_leaves_nothing_that_needs_it(data: Path) -> Non
         pass
     with Process(data.parent):
         pass
+
+
+def test_repair_without_the_last_changes_keeps_no_user(tmp_path: Path) -> None:
+    """SPEC §8.1: somebody may have been deleted by them."""
+    with Process(tmp_path):
+        pass
+    broker = Process(tmp_path).__enter__()
+    with broker.login() as client:
+        fill(client, "q", [b"one"])
+    broker.kill()
+    (tmp_path / "data" / "definitions.sqlite-wal").unlink()
+    assert "definitions.sqlite are damaged: the last " in refusal(tmp_path / "data")
+    done = store("repair", tmp_path / "data")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "dropped user 'guest' in vhost '': perhaps it was deleted\n" in done.stdout
+    assert "made the queue 'queue-1' in vhost 'recovered': 1 messages whose queue is lost are there\n" in done.stdout
+    found = json.loads(store("stat", "--json", tmp_path / "data").stdout)
+    assert "user" not in found["definitions"]
+    with Process(tmp_path):
+        pass

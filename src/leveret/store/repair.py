@@ -3,7 +3,8 @@
 (1) A file of definitions that cannot be read is kept under another name; rows that are damaged, or that need one that is
     lost, are dropped and named.
 (2) A queue whose definition is lost, and of which messages are in the journal, becomes `queue-ID` in the vhost `recovered`.
-(3) No user is made: `leveretctl add_user` needs none.
+(3) No user is made: `leveretctl add_user` needs none. Where the last changes are missing, none is kept either: a user
+    who was deleted must not be back, nor one whose password was changed.
 """
 
 import sqlite3
@@ -48,20 +49,27 @@ class Repair:
         self._definitions = definitions
         self._changes: list[Change] = []
         self._said: list[str] = []
+        # How many changes the journal knows of that are not in the definitions.
+        self._missing = 0
 
     def run(self) -> list[str]:
         rows, damaged = self._definitions.read_rows()
         self._said += [f"dropped the damaged definition of {title}" for title in damaged]
         self._definitions.drop_damaged_rows()
+        counts = self._count_messages()
         kept = fitting(rows)
+        if self._missing and rows:
+            self._said.append(
+                f"the last {self._missing} changes are missing: what was deleted by them is back, but no users"
+            )
+            kept = fitting([row for row in kept if row[0] != "user"])
         for kind, vhost, name, _ in [row for row in rows if row not in kept]:
-            self._said.append(f"dropped {kind} {name!r} in vhost {vhost!r}: what it belongs to is lost")
+            self._said.append(f"dropped {kind} {name!r} in vhost {vhost!r}: {self._why(kind)}")
             self._changes.append(remove(kind, vhost, name))
         vhosts = {vhost for kind, vhost, _, _ in kept if kind == "vhost"}
         known = {value["id"] for kind, _, _, value in kept if kind in ("queue", "hidden")}
         if DEFAULT_VHOST not in vhosts:
             self._add_vhost(DEFAULT_VHOST)
-        counts = self._count_messages()
         lost = [(queue_id, count) for queue_id, count in sorted(counts.items()) if queue_id not in known and count]
         if lost and VHOST not in vhosts:
             self._add_vhost(VHOST)
@@ -77,7 +85,9 @@ class Repair:
         recovery, journal = self._read(facts, clean)
         ids = recovery.all_ids()
         close_files(journal)
-        changes = max(number_of(self._definitions, CHANGES), recovery.mark[0])
+        known = number_of(self._definitions, CHANGES)
+        changes = max(known, recovery.mark[0])
+        self._missing = changes - known
         last_id = max(number_of(self._definitions, LAST_QUEUE_ID), recovery.mark[1], recovery.highest_queue_id)
         self._changes += [set_fact(CHANGES, str(changes)), set_fact(LAST_QUEUE_ID, str(last_id))]
         recovery, journal = self._read(facts, clean)
@@ -94,6 +104,9 @@ class Repair:
         recovery = Recovery(self._disk, journal, *facts)
         recovery.read(clean)
         return recovery, journal
+
+    def _why(self, kind: str) -> str:
+        return "perhaps it was deleted" if kind == "user" else "what it belongs to is lost"
 
     def _add_vhost(self, name: str) -> None:
         facts: dict[str, Any] = {"description": "", "tags": [], "default_queue_type": "", "limits": {}, "tracing": False}
