@@ -226,7 +226,7 @@ def test_stat(data: Path) -> None:
     (segment,) = [one for one in found["segments"] if one["places"]]
     assert (segment["name"], segment["places"], segment["live_places"]) == (journal(data).name, 30, 20)
     done = store("stat", data)
-    assert done.stdout.startswith("format 2, stopped in order\ndefinitions: ")
+    assert done.stdout.startswith("format 3, stopped in order\ndefinitions: ")
     assert re.search(r"^/ +orders +20 +2000$", done.stdout, re.MULTILINE)
     assert re.search(rf"^{segment['name']} +{segment['bytes']} +66 %$", done.stdout, re.MULTILINE)
     assert everything(data) == before
@@ -397,6 +397,31 @@ def test_empty_definitions_are_refused_and_left_alone(data: Path) -> None:
     before = everything(data)
     assert "the definitions are lost: definitions.sqlite is empty. Restore it from a backup; or" in refusal(data)
     assert everything(data) == before
+
+
+@pytest.mark.parametrize("at", [18, 47])
+def test_definitions_that_sqlite_will_not_write_are_damaged(data: Path, at: int) -> None:
+    """SPEC §8.1: the ways out are open where a bit of SQLite's header says that the file is read-only, or newer."""
+    file = data / "definitions.sqlite"
+    content = bytearray(file.read_bytes())
+    content[at] ^= 64
+    file.write_bytes(content)
+    assert store("check", data).returncode == 1
+    assert "leveret: the definitions are lost: definitions.sqlite is damaged: " in refusal(data)
+    done = store("repair", data)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "20 messages whose queue is lost are there" in done.stdout
+    with Process(data.parent):
+        pass
+
+
+def test_backup_of_damaged_definitions_says_so(data: Path, tmp_path: Path) -> None:
+    (data / "definitions.sqlite").write_bytes(b"none" * 5000)
+    done = store("backup", data, tmp_path / "copy")
+    assert (done.returncode, done.stdout) == (1, "")
+    text = f"leveret: cannot copy {data} to {tmp_path / 'copy'}: definitions.sqlite: file is not a database\n"
+    assert done.stderr == text
+    assert not (tmp_path / "copy").exists()
 
 
 def test_accepted_loss_of_a_user_leaves_nothing_that_needs_it(data: Path) -> None:

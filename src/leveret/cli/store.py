@@ -148,7 +148,10 @@ def backup(folder: Path, target: Path) -> None:
     TARGET must not be there yet, or be empty. The copy has every message that was confirmed before and not consumed;
     start a broker on it with --data-dir TARGET.
     """
+    import sqlite3  # noqa: PLC0415
+
     from leveret.store import backup as made  # noqa: PLC0415
+    from leveret.store.definitions import FILE_NAME  # noqa: PLC0415
     from leveret.store.inspection import NotData  # noqa: PLC0415
 
     try:
@@ -157,6 +160,9 @@ def backup(folder: Path, target: Path) -> None:
         refuse(str(error))
     except OSError as error:
         click.echo(f"leveret: cannot copy {folder} to {target}: {error.strerror}", err=True)
+        sys.exit(DAMAGED)
+    except sqlite3.Error as error:
+        click.echo(f"leveret: cannot copy {folder} to {target}: {FILE_NAME}: {error}", err=True)
         sys.exit(DAMAGED)
     state = "a running broker's" if done.running else "a stopped broker's"
     click.echo(f"copied {state} {count(done.segment_count, 'segment')}, {count(done.byte_count, 'byte')}, to {target}")

@@ -24,7 +24,7 @@ from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, Row, U
 from leveret.store.disk import Disk, File, lock_folder
 from leveret.store.journal import PREFIX, Journal
 from leveret.store.layout import MARK, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
-from leveret.store.opening import InUse, number_of
+from leveret.store.opening import InUse, file_fault, number_of
 from leveret.store.rebuild import KINDS
 from leveret.store.records import read_head, read_message, read_numbers
 from leveret.store.recovery import Recovery
@@ -168,6 +168,9 @@ class Inspection:
             copy_definitions(self.folder, copy)
             if not (copy / FILE_NAME).exists():
                 raise Unreadable("missing; without it no message has a queue")
+            fault = file_fault(copy / FILE_NAME)
+            if fault is not None:
+                raise Unreadable(f"cannot be read: {fault}; without it no message has a queue")
             try:
                 self._read_definitions(copy)
             except UnknownFormat as error:

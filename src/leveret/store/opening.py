@@ -38,6 +38,10 @@ HOW_TO_GO_ON = (
 )
 
 
+# Where the header of SQLite's file says who may write and read it.
+VERSIONS = slice(18, 20)
+
+
 class Opened:
     """A broker with its store; `fresh` says that the folder was empty.
 
@@ -205,10 +209,10 @@ def open_definitions(disk: Disk, accept_loss: bool) -> DefinitionsFile:
     folder = disk.folder
     fault = None
     if any(name.startswith(f"{PREFIX}-") for name in disk.names()):
-        fault = absence(folder / FILE_NAME)
+        fault = file_fault(folder / FILE_NAME)
     kept = WriteAheadLog(folder)
     try:
-        if fault is None or accept_loss:
+        if fault is None:
             definitions = DefinitionsFile(folder)
             faults = definitions.faults()
             if not faults:
@@ -216,7 +220,8 @@ def open_definitions(disk: Disk, accept_loss: bool) -> DefinitionsFile:
             definitions.close()
             fault = f"{FILE_NAME} is damaged: {faults[0]}"
     except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
+        # Others are about the system, such as a disk that is full.
+        if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
             raise
         fault = f"{FILE_NAME} is damaged: {error}"
     kept.put_back()
@@ -227,12 +232,17 @@ def open_definitions(disk: Disk, accept_loss: bool) -> DefinitionsFile:
     return DefinitionsFile(folder)
 
 
-def absence(file: Path) -> str | None:
-    """What to say of a file that must be there, if it is not."""
+def file_fault(file: Path) -> str | None:
+    """What is wrong with a file of definitions that SQLite would take as it is."""
     if not file.exists():
         return f"{file.name} is missing"
-    # SQLite would begin anew, and remove its write-ahead log.
-    return None if file.stat().st_size else f"{file.name} is empty"
+    with file.open("rb") as opened:
+        header = opened.read(VERSIONS.stop)
+    if not header:
+        # It would begin anew, and remove its write-ahead log.
+        return f"{file.name} is empty"
+    # With others it would only read the file.
+    return None if header[VERSIONS] in (b"\1\1", b"\2\2") else f"{file.name} is damaged: its header"
 
 
 def set_aside(disk: Disk) -> None:
