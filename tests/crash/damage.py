@@ -40,7 +40,6 @@ TENANTS = ("north", "south")
 STORED = ("orders", "mail")
 TRANSIENT = "news"
 ROUNDS = 7
-BLOCK = 8192
 
 
 class Identity(NamedTuple):

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner
 from tests.crash.damage import (
-    BLOCK,
     STORED,
     TENANTS,
     TRANSIENT,
@@ -40,6 +39,7 @@ from tests.server.support import PATIENCE, Process, eventually
 
 from leveret.cli.api import Unreachable, part
 from leveret.cli.store import check, repair
+from leveret.store.checks import BLOCK
 from leveret.store.layout import MESSAGE, SETTLE
 from leveret.wire import spec
 
@@ -58,8 +58,8 @@ SIGBUS = "SIGBUS ends the broker; then "
 TORN = "what was behind the cut is lost; it counts as a write that was not finished"
 REFUSED = "it does not start; `repair` keeps all messages"
 LOST = {
-    IN_MESSAGE: "what that block of 8 KiB said is lost",
-    IN_SETTLEMENT: "what that block of 8 KiB said is lost",
+    IN_MESSAGE: "what that block of 32 KiB said is lost",
+    IN_SETTLEMENT: "what that block of 32 KiB said is lost",
     HEAD: "what that batch said is lost",
     TABLE: "what that batch said is lost",
     "cut to half": "what was behind the cut is lost",

@@ -1,7 +1,8 @@
 """Checks of a file by blocks: what is read again must be what was written.
 
-A block is 8 KiB of the file, wherever batches and records begin. Its check is a CRC-32, made when it is written, or when
-recovery has read it, and kept in memory: 4 octets for 8,192.
+A block is 32 KiB of the file, wherever batches and records begin. Its check is a CRC-32, made when it is written, or when
+recovery has read it, and kept in memory: 4 octets for 32,768. Smaller ones cost each commit more,
+as the interpreter is let go for each.
 
 Written by one thread, asked by others: `tail` is changed last and at once, so whoever has read it finds the checks of all
 blocks before it. It must be read once, before the file is: both may grow meanwhile.
@@ -11,7 +12,7 @@ from array import array
 from itertools import pairwise
 from zlib import crc32
 
-BLOCK = 1 << 13
+BLOCK = 1 << 15
 
 Octets = bytes | bytearray | memoryview
 
@@ -30,17 +31,25 @@ class Checks:
     def size(self) -> int:
         return self.tail[0]
 
-    def add(self, data: Octets, known: dict[int, int] | None = None) -> None:
-        """These octets were written behind the others; of some whole blocks the check is `known`, by the block's number."""
+    def add(self, data: Octets, known: list[int] | None = None, start: int = 0, end: int = 0) -> None:
+        """These octets were written behind the others.
+
+        `known` are the checks of what of `start` to `end` is in each block, so that nothing is checked twice.
+        """
         size, check = self.tail
         view = memoryview(data)
+        first = (size + start) // BLOCK
         at = 0
         while at < len(view):
-            piece = view[at : at + BLOCK - size % BLOCK]
-            found = known.get(size // BLOCK) if known and len(piece) == BLOCK else None
-            check = crc32(piece, check) if found is None else found
-            at += len(piece)
-            size += len(piece)
+            stop = min(at + BLOCK - size % BLOCK, len(view))
+            if known is not None and size % BLOCK == 0 and start <= at < end:
+                check = known[size // BLOCK - first]
+                if stop > end:
+                    check = crc32(view[end:stop], check)
+            else:
+                check = crc32(view[at:stop], check)
+            size += stop - at
+            at = stop
             if size % BLOCK == 0:
                 self._whole.append(check)
                 check = 0

@@ -403,7 +403,7 @@ class BatchToWrite:
                 segment.make_again(self._disk)
         if not segment.made:
             segment.make(self._disk)
-        segment.write(self.data, known)
+        segment.write(self.data, known, self.end)
 
     def sync(self) -> None:
         """Have it on disk, and if it is the first in its file, that in the folder."""

@@ -20,6 +20,7 @@ Knows nothing of queues.
 
 import logging
 import os
+from array import array
 from struct import Struct
 from zlib import crc32
 
@@ -34,8 +35,11 @@ FILE_MAGIC = b"LVRTLOG2"
 BATCH_MAGIC = 0x3342564C
 BATCH_MAGIC_2 = 0x3242564C
 _MAGIC_2 = BATCH_MAGIC_2.to_bytes(4, "little")
+_MAGIC_CHECK = crc32(BATCH_MAGIC.to_bytes(4, "little"))
 _HEADER = Struct("<8sQII")
 _HEAD = Struct("<IIQQQII")
+_HEAD_BEGIN = Struct("<II")
+_HEAD_REST = Struct("<QQQII")
 HEADER_SIZE = _HEADER.size
 BATCH_HEAD_SIZE = _HEAD.size
 _TABLE_ROW = Struct("<II")
@@ -112,11 +116,11 @@ class Segment:
         # The other one stays open: somebody may be reading it.
         self.file = file
 
-    def write(self, data: bytes | bytearray, known: dict[int, int] | None = None) -> None:
-        """Append octets; of some blocks the check is known."""
+    def write(self, data: bytes | bytearray, known: list[int] | None = None, end: int = 0) -> None:
+        """Append octets; of a batch, the checks of its records up to `end` are known."""
         self.file.write(data)
         # Only now: whoever reads meanwhile must find in the file what the checks are about.
-        self.checks.add(data, known)
+        self.checks.add(data, known, BATCH_HEAD_SIZE, end)
 
     def read(self, start: int, end: int) -> tuple[int, bytes, list[tuple[int, int]]]:
         """What was written from `start` to `end`, and around it: where that begins, octets, and which parts are damaged."""
@@ -211,28 +215,32 @@ def find_salt(file: File, size: int) -> int:
 
 def table_size(size: int, offset: int) -> int:
     """How long the table of a batch is that stands at `offset` and is of this size, without the table."""
-    return len(blocks(offset + BATCH_HEAD_SIZE, offset + size)) * _TABLE_ROW.size
+    if size == BATCH_HEAD_SIZE:
+        return 0
+    return ((offset + size - 1) // BLOCK - (offset + BATCH_HEAD_SIZE) // BLOCK + 1) * _TABLE_ROW.size
 
 
-def seal(batch: bytearray, salt: int, number: int, synced: int, offset: int, end: int) -> dict[int, int]:
+def seal(batch: bytearray, salt: int, number: int, synced: int, offset: int, end: int) -> list[int]:
     """Fill in the head and, from `end` on, the table of a batch that will stand at `offset`; both were left free.
 
-    Returned are the checks of the blocks of the file that are all in its records.
+    Returned are the checks of what of its records is in each block of the file.
     """
     view = memoryview(batch)
-    firsts = first_records(batch, BATCH_HEAD_SIZE, end, offset)
-    known = {}
-    at = end
-    for (start, stop), first in zip(blocks(offset + BATCH_HEAD_SIZE, offset + end), firsts, strict=True):
-        check = crc32(view[start - offset : stop - offset])
-        if stop - start == BLOCK:
-            known[start // BLOCK] = check
-        _TABLE_ROW.pack_into(batch, at, check, first)
-        at += _TABLE_ROW.size
-    table_check = crc32(view[end:])
+    checks = []
+    table = array("I")
+    at = BATCH_HEAD_SIZE
+    for first in first_records(batch, at, end, offset):
+        stop = min(end, at + BLOCK - (offset + at) % BLOCK)
+        check = crc32(view[at:stop])
+        checks.append(check)
+        table.append(check)
+        table.append(first)
+        at = stop
+    octets = table.tobytes()
+    view[end:] = octets
     view.release()
-    _seal_head(batch, salt, number, synced, table_check)
-    return known
+    _seal_head(batch, salt, number, synced, crc32(octets))
+    return checks
 
 
 def seal_unchecked(batch: bytearray, salt: int, number: int) -> None:
@@ -241,9 +249,9 @@ def seal_unchecked(batch: bytearray, salt: int, number: int) -> None:
 
 
 def _seal_head(batch: bytearray, salt: int, number: int, synced: int, payload_check: int, magic: int = BATCH_MAGIC) -> None:
-    fields = (salt, number, synced, len(batch) - BATCH_HEAD_SIZE, payload_check)
-    _HEAD.pack_into(batch, 0, magic, 0, *fields)
-    _HEAD.pack_into(batch, 0, magic, _head_check(memoryview(batch)), *fields)
+    rest = _HEAD_REST.pack(salt, number, synced, len(batch) - BATCH_HEAD_SIZE, payload_check)
+    check = crc32(rest, 0 if magic == BATCH_MAGIC_2 else _MAGIC_CHECK)
+    batch[:BATCH_HEAD_SIZE] = _HEAD_BEGIN.pack(magic, check) + rest
 
 
 def _head_check(head: bytes | memoryview) -> int:
