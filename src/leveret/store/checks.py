@@ -1,73 +1,89 @@
-"""Checks of a file by blocks: what is read again must be what was written.
+"""Checks of a file: what is read again must be what was written.
 
-A block is 32 KiB of the file, wherever batches and records begin. Its check is a CRC-32, made when it is written, or when
-recovery has read it, and kept in memory: 4 octets for 32,768. Smaller ones cost each commit more,
-as the interpreter is let go for each.
+A block is 32 KiB of the file, wherever batches and records begin. A span is what of one batch's records is in a block, or
+several small batches in a row; its check is a CRC-32, made when it is written, or when recovery has read it, and kept in
+memory: 16 octets a span. Each octet is checked once: for every call the interpreter is let go, and a commit waits for it.
 
-Written by one thread, asked by others: `tail` is changed last and at once, so whoever has read it finds the checks of all
-blocks before it. It must be read once, before the file is: both may grow meanwhile.
+Written by one thread, asked by others: what is added is there at once, and `_tail`, which is still growing, changes at once.
 """
 
 from array import array
+from bisect import bisect_right
 from itertools import pairwise
 from zlib import crc32
 
-BLOCK = 1 << 15
+BLOCK_BITS = 15
+BLOCK = 1 << BLOCK_BITS
+# Shorter batches share a span.
+SMALL = 1 << 12
 
 Octets = bytes | bytearray | memoryview
+Span = tuple[int, int, int]
+"""From where to where, and the check of that."""
 
 
 class Checks:
-    """The checks of one file: of its whole blocks, and of the last one as far as it goes."""
+    """The checks of one file of `size` octets: of its spans in order, and of the last one, which is still growing."""
 
-    __slots__ = ("_whole", "tail")
+    __slots__ = ("_checks", "_ends", "_starts", "_tail", "size")
 
     def __init__(self) -> None:
-        self._whole = array("I")
-        # How long the file is, and the check of what is in its last block.
-        self.tail = (0, 0)
-
-    @property
-    def size(self) -> int:
-        return self.tail[0]
+        self._starts = array("Q")
+        self._ends = array("Q")
+        self._checks = array("I")
+        self._tail = (0, 0, 0)
+        self.size = 0
 
     def add(self, data: Octets, known: list[int] | None = None, start: int = 0, end: int = 0) -> None:
-        """These octets were written behind the others.
+        """These octets were written behind the others; `known` are the checks of `start` to `end`, block by block."""
+        if known is None or len(data) < SMALL:
+            self._extend(memoryview(data))
+        else:
+            self._close()
+            at, last = self.size + start, self.size + end
+            for check in known:
+                stop = min(last, at + BLOCK - at % BLOCK)
+                self._put(at, stop, check)
+                at = stop
+            behind = self.size + len(data)
+            self._tail = (behind, behind, 0)
+        self.size += len(data)
 
-        `known` are the checks of what of `start` to `end` is in each block, so that nothing is checked twice.
-        """
-        size, check = self.tail
-        view = memoryview(data)
-        first = (size + start) // BLOCK
+    def _extend(self, view: memoryview) -> None:
+        first, last, check = self._tail
         at = 0
         while at < len(view):
-            stop = min(at + BLOCK - size % BLOCK, len(view))
-            if known is not None and size % BLOCK == 0 and start <= at < end:
-                check = known[size // BLOCK - first]
-                if stop > end:
-                    check = crc32(view[end:stop], check)
-            else:
-                check = crc32(view[at:stop], check)
-            size += stop - at
-            at = stop
-            if size % BLOCK == 0:
-                self._whole.append(check)
-                check = 0
-        self.tail = (size, check)
+            piece = view[at : at + BLOCK - last % BLOCK]
+            check = crc32(piece, check)
+            at += len(piece)
+            last += len(piece)
+            if last % BLOCK == 0:
+                self._put(first, last, check)
+                first, check = last, 0
+        self._tail = (first, last, check)
 
-    def wrong(self, start: int, data: bytes, tail: tuple[int, int]) -> list[tuple[int, int]]:
-        """The blocks that are not as they were written; `data` was read from `start`, where a block begins, up to `tail`."""
-        size, check = tail
-        view = memoryview(data)
+    def _close(self) -> None:
+        first, last, check = self._tail
+        if first < last:
+            self._put(first, last, check)
+
+    def _put(self, start: int, end: int, check: int) -> None:
+        self._ends.append(end)
+        self._checks.append(check)
+        # Last: who asks counts these.
+        self._starts.append(start)
+
+    def spans(self, start: int, end: int) -> list[Span]:
+        """Those in which anything of `start` to `end` is."""
+        tail = self._tail
         found = []
-        for at in range(start, start + len(data), BLOCK):
-            if at + BLOCK <= size:
-                stop, expected = at + BLOCK, self._whole[at // BLOCK]
-            else:
-                stop, expected = size, check
-            piece = view[at - start : stop - start]
-            if len(piece) < stop - at or crc32(piece) != expected:
-                found.append((at, at + BLOCK))
+        index = max(0, bisect_right(self._starts, start) - 1)
+        while index < len(self._starts) and self._starts[index] < min(end, tail[0]):
+            if self._ends[index] > start:
+                found.append((self._starts[index], self._ends[index], self._checks[index]))
+            index += 1
+        if tail[0] < end and start < tail[1]:
+            found.append(tail)
         return found
 
 

@@ -39,6 +39,8 @@ log = logging.getLogger("leveret.store")
 
 SEGMENT_SIZE = 64 << 20
 PREFIX = "journal"
+# With every so many batches it is looked whether their file is still there.
+LOOK_EVERY = 16
 
 
 class Locations:
@@ -260,7 +262,7 @@ class Journal:
                         return bytes(batch.data[offset - start : offset - start + size])
                     start += len(batch.data)
         first, data, bad = segment.read(offset, offset + size)
-        if overlaps(bad, offset, offset + size):
+        if offset < first or overlaps(bad, offset, offset + size):
             raise Damaged(f"{segment.name}: {size} octets at {offset} are damaged")
         return data[offset - first : offset - first + size]
 
@@ -399,7 +401,7 @@ class BatchToWrite:
             seal_unchecked(self.data, segment.salt, self.number)
         else:
             known = seal(self.data, segment.salt, self.number, self._synced, self._offset, self.end)
-            if segment.made and segment.file.is_removed():
+            if self.number % LOOK_EVERY == 0 and segment.made and segment.file.is_removed():
                 segment.make_again(self._disk)
         if not segment.made:
             segment.make(self._disk)

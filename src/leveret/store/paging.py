@@ -230,7 +230,7 @@ class Reading:
         """
         data = run.data
         place_at = self._places[index] - run.start
-        if place_at + PLACE_SIZE > len(data) or (run.bad and self._is_bad(run, place_at, PLACE_SIZE)):
+        if place_at < 0 or place_at + PLACE_SIZE > len(data) or (run.bad and self._is_bad(run, place_at, PLACE_SIZE)):
             return False
         p = data
         if u64_at(p, place_at + 8) != self._page.seq(index):
@@ -245,11 +245,11 @@ class Reading:
     def _read_stray(self, run: Run, index: int, start: int) -> bool:
         """Read a record that is not all in its run, by itself."""
         first, data, bad = run.segment.read(start, start + 4)
-        if overlaps(bad, start, start + 4) or start - first + 4 > len(data):
+        if start < first or overlaps(bad, start, start + 4) or start - first + 4 > len(data):
             return False
         length = u32_at(data, start - first)
         first, data, bad = run.segment.read(start, start + length)
-        if overlaps(bad, start, start + length) or start - first + length > len(data):
+        if start < first or overlaps(bad, start, start + length) or start - first + length > len(data):
             return False
         run.strays[index] = data[start - first : start - first + length]
         return True

@@ -3,7 +3,7 @@ from leveret.broker.message cimport Message, Origin, new_message
 from leveret.octets cimport Octets, Room, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 
 cdef int MESSAGE, HEAD_SIZE, PLACES_AT, PLACE_SIZE, NUMBERS_SIZE, DELIVERED, NUMBER_MASK, KIND_MASK
-cdef long BLOCK
+cdef int BLOCK_BITS
 cdef long COUNT_MAX
 cdef list _ZEROS, _PADDING
 cdef dict _LAST

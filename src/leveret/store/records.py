@@ -26,7 +26,7 @@ from errno import EIO
 
 from leveret.broker.message import Message, Origin, new_message
 from leveret.octets import put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
-from leveret.store.checks import BLOCK
+from leveret.store.checks import BLOCK_BITS
 from leveret.store.layout import (
     COUNT_MAX,
     DELIVERED,
@@ -162,15 +162,15 @@ def first_records(data: bytearray, start: int, end: int, offset: int) -> list[in
     """
     p = data
     found: list[int] = []
-    number = (offset + start) // BLOCK
+    number = offset + start >> BLOCK_BITS
     at = start
     while at < end:
-        while number <= (offset + at) // BLOCK:
+        while number <= offset + at >> BLOCK_BITS:
             found.append(at - start)
             number += 1
         length = u32_at(p, at)
         at += length if length > 0 else end
-    while start < end and number <= (offset + end - 1) // BLOCK:
+    while start < end and number <= offset + end - 1 >> BLOCK_BITS:
         found.append(end - start)
         number += 1
     return found

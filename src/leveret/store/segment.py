@@ -124,17 +124,16 @@ class Segment:
 
     def read(self, start: int, end: int) -> tuple[int, bytes, list[tuple[int, int]]]:
         """What was written from `start` to `end`, and around it: where that begins, octets, and which parts are damaged."""
-        tail = self.checks.tail
-        start -= start % BLOCK
-        end = min(end + -end % BLOCK, tail[0])
+        spans = self.checks.spans(start, end)
+        if not spans:
+            return start, b"", [(start, end)]
+        first, last = spans[0][0], spans[len(spans) - 1][1]
         try:
-            data = self.file.read(start, end - start)
+            data = self.file.read(first, last - first)
         except OSError:
-            data = self._read_by_blocks(start, end)
-        if len(data) < end - start:
-            # The file was cut.
-            data += bytes(end - start - len(data))
-        return start, data, self.checks.wrong(start, data, tail)
+            data = self._read_by_blocks(first, last)
+        view = memoryview(data)
+        return first, data, [(at, to) for at, to, check in spans if not is_sound(view, at - first, to - first, check)]
 
     def read_checks(self) -> None:
         """Take what is in the file for what must be in it: recovery has looked at it."""
@@ -172,6 +171,11 @@ class Segment:
     def is_dead(self, offset: int) -> bool:
         at = offset >> GRANULE + 3
         return at < len(self._dead) and self._dead[at] >> (offset >> GRANULE & 7) & 1 == 1
+
+
+def is_sound(view: memoryview, start: int, end: int, check: int) -> bool:
+    """Whether that part is what was written; of a file that was cut, the end is missing."""
+    return end <= len(view) and crc32(view[start:end]) == check
 
 
 def new_segment(prefix: str, number: int) -> Segment:
