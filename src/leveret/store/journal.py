@@ -18,7 +18,7 @@ from errno import EOVERFLOW
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Damaged
-from leveret.store.checks import overlaps
+from leveret.store.checks import SMALL, overlaps
 from leveret.store.disk import Disk
 from leveret.store.layout import (
     COMMIT,
@@ -39,7 +39,7 @@ log = logging.getLogger("leveret.store")
 
 SEGMENT_SIZE = 64 << 20
 PREFIX = "journal"
-# With every so many batches it is looked whether their file is still there.
+# With small batches, and with every so many others, it is looked whether their file is still there.
 LOOK_EVERY = 16
 
 
@@ -401,7 +401,9 @@ class BatchToWrite:
             seal_unchecked(self.data, segment.salt, self.number)
         else:
             known = seal(self.data, segment.salt, self.number, self._synced, self._offset, self.end)
-            if self.number % LOOK_EVERY == 0 and segment.made and segment.file.is_removed():
+            # With small batches that costs nothing, and many large ones follow on each other.
+            is_due = self.number % LOOK_EVERY == 0 or len(self.data) < SMALL
+            if is_due and segment.made and segment.file.is_removed():
                 segment.make_again(self._disk)
         if not segment.made:
             segment.make(self._disk)
