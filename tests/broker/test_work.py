@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leveret.broker.storage import Storage
 from leveret.broker.work import PASS_BUDGET, Task, Work
 from leveret.errors import PreconditionFailed
 
@@ -128,3 +129,30 @@ def test_fault_of_a_client_that_is_gone_is_told_in_one_line(caplog: pytest.LogCa
     assert work.drain()
     assert caplog.messages == ["nobody is there to hear: PRECONDITION_FAILED - partial tx completion"]
     assert caplog.records[0].exc_info is None
+
+
+class Broken(Task):
+    def run(self, work: Work) -> bool:
+        raise OSError(5, "Input/output error")
+
+
+class Failing(Storage):
+    """Takes note of why it failed."""
+
+    def __init__(self) -> None:
+        Storage.__init__(self)
+        self.faults: list[BaseException] = []
+
+    def fail(self, error: BaseException) -> None:
+        self.faults.append(error)
+
+
+def test_fault_of_a_file_in_a_task_stops_storage_and_not_the_other_tasks() -> None:
+    """SPEC §8.7: nobody may be promised anything after that."""
+    work, said = Work(), list[str]()
+    storage = work.storage = Failing()
+    work.add(Broken())
+    work.add(Steps("next", said))
+    assert work.drain()
+    assert [str(error) for error in storage.faults] == ["[Errno 5] Input/output error"]
+    assert said == ["next"]

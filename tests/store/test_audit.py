@@ -639,3 +639,28 @@ def test_what_is_confirmed_after_a_failed_sync_is_safe(kept: bool) -> None:
     after = Rig(rig.disk.worst(), rig.definitions.history, segment_size=SEGMENT_SIZE)
     assert after.opened.damage == []
     assert after.bodies("q") == found
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_message_that_is_paged_out_expires_in_time(again: bool) -> None:
+    """SPEC §4.4: beyond the window, too, and after another start; what has no time of its own stays."""
+    sizes = Sizes(4, 1 << 16, 2, 1 << 12)
+    rig = Rig(sizes=sizes)
+    rig.queue("q", arguments=GRAVE)
+    rig.queue("grave")
+    for number in range(20):
+        rig.publish(letter(b"stays %d" % number))
+        rig.publish(letter(b"%d" % number, expiration="300"))
+    rig.settle_down()
+    if again:
+        rig = rig.again(sizes=sizes)
+    queue = rig.vhost.queues["q"]
+    assert queue.pages.count > 20
+    rig.later(rig.now + 299)
+    assert (queue.ready_count, rig.vhost.queues["grave"].ready_count) == (40, 0)
+    rig.later(rig.now + 1)
+    rig.settle_down()
+    assert (queue.ready_count, rig.vhost.queues["grave"].ready_count) == (20, 20)
+    assert queue.ready_bytes == sum(len(b"stays %d" % number) for number in range(20))
+    rig = rig.restarted(sizes=sizes)
+    assert counts(rig) == {"q": 20, "grave": 20}

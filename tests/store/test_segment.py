@@ -1,10 +1,13 @@
 """Segments: batches in a file, what is whole in it after damage, and what is live."""
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.store.simulated_disk import SimulatedDisk
 
+from leveret.store.checks import BLOCK
 from leveret.store.segment import (
     BATCH_HEAD_SIZE,
     HEADER_SIZE,
@@ -15,6 +18,7 @@ from leveret.store.segment import (
     next_batch_offset,
     open_segment,
     read_batch,
+    salvage_batch,
     seal,
     table_size,
 )
@@ -169,3 +173,34 @@ def test_live_size_is_a_share_of_the_file() -> None:
     assert segment.live_size == 0
     segment.live_count, segment.total_count, segment.message_size = 1, 4, 800
     assert segment.live_size == 200
+
+
+def record(number: int, size: int) -> bytes:
+    """A record of this length, which says its number."""
+    return size.to_bytes(4, "little") + bytes(12) + number.to_bytes(8, "little") + bytes(size - 24)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_of_a_damaged_batch_the_records_in_other_blocks_are_left(seed: int) -> None:
+    """SPEC §8.1: a damaged bit costs what is in its block, not all that was written with one sync."""
+    choice = random.Random(seed)
+    offset = HEADER_SIZE
+    records = [record(number, choice.randrange(24, 4000, 8)) for number in range(100)]
+    out = bytearray(BATCH_HEAD_SIZE) + b"".join(records)
+    end = len(out)
+    out += bytes(table_size(end, offset))
+    seal(out, SALT, 1, 0, offset, end)
+    at = choice.randrange(BATCH_HEAD_SIZE, end)
+    segment = segment_of(flipped(bytes(out), 8 * at))
+    assert read_batch(segment, HEADER_SIZE) is None
+    found = salvage_batch(segment, HEADER_SIZE)
+    assert found is not None
+    assert found.following == HEADER_SIZE + len(out)
+    block = (offset + at) // BLOCK
+    expected = []
+    place = offset + BATCH_HEAD_SIZE
+    for octets in records:
+        if not place // BLOCK <= block <= (place + len(octets) - 1) // BLOCK:
+            expected.append(octets)
+        place += len(octets)
+    assert b"".join(found.payload[start:stop] for start, stop in found.spans) == b"".join(expected)
