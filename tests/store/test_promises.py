@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.properties.dialogue import method, publish
-from tests.server.support import PATIENCE, Client, InProcess
+from tests.server.support import PATIENCE, Client, InProcess, eventually
 
 from leveret.server.config import Config
 from leveret.store.disk import File
@@ -275,3 +275,21 @@ def test_failed_disk_yields_no_false_confirm(tmp_path: Path, what: str, text: st
         _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert "damaged" not in errors
+
+
+def test_client_that_goes_while_its_deletion_waits_stops_nobody(held: Held) -> None:
+    """SPEC §8.8: a queue is gone when its dead letters are where they go; who has asked for that may be gone before."""
+    count = 3000
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "old"}
+    with held.login() as other:
+        client = held.login()
+        client.declare("mortal", durable=True, arguments=arguments)
+        client.publish_many("mortal", [b"x"] * count)
+        client.call(spec.BasicConsume("mortal", "c"), spec.BasicConsumeOk)
+        client.skip_deliveries(count)
+        nack = method(1, spec.BasicNack(count, multiple=True, requeue=False))
+        client.send(nack, method(1, spec.QueueDelete("mortal")))
+        client.socket.close()
+        eventually(lambda: other.declare("old", durable=True) == count)
+        other.send(method(1, spec.QueueDeclare("mortal", passive=True)))
+        assert other.expect(spec.ChannelClose).reply_code == 404

@@ -29,7 +29,7 @@ from leveret.errors import (
     PreconditionFailed,
     UnexpectedFrame,
 )
-from leveret.protocol.awaiting import Await, AwaitPage
+from leveret.protocol.awaiting import Await, AwaitPage, AwaitRemoval
 from leveret.protocol.channel import Channel
 from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
@@ -183,7 +183,7 @@ class Connection:
     @property
     def awaiting(self) -> bool:
         """Whether it goes on only when storage has written or read something."""
-        return isinstance(self.session.pending, Await | AwaitPage)
+        return isinstance(self.session.pending, Await | AwaitPage | AwaitRemoval)
 
     @property
     def status(self) -> str:
