@@ -15,6 +15,7 @@ cdef long SPILL_NUMBER, GAP_MAX, READ_AHEAD
 
 @cython.locals(spill=Journal, back=Chain, entry=Entry, first=Entry, body_bytes="long long", location="long long")
 cpdef page_out(object store, Queue queue)
+cpdef check_placed(Queue queue, Entry entry)
 @cython.locals(spill=Journal, entry=Entry)
 cpdef strip(object store, Queue queue, list entries)
 cpdef Message stub_of(long flags, Py_ssize_t body_size)
