@@ -6,7 +6,6 @@ import re
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from tests.crash.books import Books, Copy, body_of, number_of
 from tests.crash.load import TINY, Load
 from tests.crash.peer import Peer
 from tests.properties.dialogue import method, publish
-from tests.server.support import Client, Process
+from tests.server.support import Client, Process, eventually
 
 from leveret.store.definitions import FORMAT, DefinitionsFile, put
 from leveret.store.segment import HEADER_SIZE
@@ -288,7 +287,8 @@ def test_backup_of_a_running_broker(tmp_path: Path) -> None:
     broker = Process(tmp_path, environment=TINY).__enter__()
     try:
         load.start(broker.port)
-        time.sleep(0.5)
+        # Under way: with so much published, segments of this size have come and gone.
+        eventually(lambda: load.published > 500)
         for number in range(3):
             before = [copy for queue in COPIED for copy in list(load.books.families[queue].copies.values())]
             certain, gone = (

@@ -9,6 +9,7 @@ from tests.properties.dialogue import EVERY_TYPE
 from leveret.store.definitions import (
     FILE_NAME,
     FORMAT,
+    Change,
     DefinitionsFile,
     UnknownFormat,
     packed,
@@ -144,3 +145,40 @@ def test_tables_keep_the_types_on_the_wire() -> None:
     assert found == EVERY_TYPE
     assert [kind_of(value) for value in found.values()] == [kind_of(value) for value in EVERY_TYPE.values()]
     assert unpacked(packed({})) == {}
+
+
+def format_2(folder: Path) -> None:
+    """Make a file as the version before has left it."""
+    with sqlite3.connect(folder / FILE_NAME) as db:
+        db.execute("CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+        columns = "kind TEXT NOT NULL, vhost TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL"
+        db.execute(f"CREATE TABLE definition ({columns}, PRIMARY KEY (kind, vhost, name)) WITHOUT ROWID")
+        db.execute("INSERT INTO fact VALUES ('format', '2')")
+        db.execute("INSERT INTO definition VALUES ('queue', '/', CAST(? AS TEXT), '{\"id\":7}')", (b"q\xff",))
+    db.close()
+
+
+def test_format_before_is_read_and_made_this_one(tmp_path: Path) -> None:
+    """SPEC §8.9: every released format opens."""
+    format_2(tmp_path)
+    for _ in range(2):
+        file = DefinitionsFile(tmp_path)
+        assert file.rows() == [("queue", "/", "q\udcff", {"id": 7})]
+        assert file.fact("format") == str(FORMAT)
+        file.close()
+
+
+def test_format_is_made_this_one_all_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPEC §8.9: an end in the middle of it leaves the format before."""
+    format_2(tmp_path)
+
+    def fail(name: str, value: str) -> Change:
+        return "no statement", ()
+
+    monkeypatch.setattr("leveret.store.definitions.set_fact", fail)
+    with pytest.raises(sqlite3.OperationalError):
+        DefinitionsFile(tmp_path)
+    monkeypatch.undo()
+    file = DefinitionsFile(tmp_path)
+    assert file.rows() == [("queue", "/", "q\udcff", {"id": 7})]
+    file.close()

@@ -1,6 +1,8 @@
 """Segments: batches in a file, what is whole in it after damage, and what is live."""
 
 import random
+import struct
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -204,3 +206,16 @@ def test_of_a_damaged_batch_the_records_in_other_blocks_are_left(seed: int) -> N
             expected.append(octets)
         place += len(octets)
     assert b"".join(found.payload[start:stop] for start, stop in found.spans) == b"".join(expected)
+
+
+def test_batch_of_the_format_before_is_read() -> None:
+    """SPEC §8.9: it has no table, and a check of the whole payload."""
+    payload = record(1, 800)
+    fields = (SALT, 5, 4, len(payload), crc32(payload))
+    rest = struct.pack("<QQQII", *fields)
+    old = struct.pack("<4sI", b"LVB2", crc32(rest)) + rest + payload
+    first, second = whole_batches(segment_of(old, batch(6, 5, b"12345678")))
+    assert (first.number, first.synced, first.payload) == (5, 4, payload)
+    assert second.number == 6
+    for bit in (70, 8 * BATCH_HEAD_SIZE + 900):
+        assert whole(segment_of(flipped(old, bit), batch(6, 5, b"12345678"))) == [(6, b"12345678")]

@@ -70,10 +70,9 @@ class DefinitionsFile:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.executescript(_SCHEMA)
-        if found == 2:
-            self._add_sums()
         if found != FORMAT:
-            self.change([set_fact("format", str(FORMAT))])
+            changes = self._sums() if found == 2 else []
+            self.change([*changes, set_fact("format", str(FORMAT))])
 
     def _find_format(self) -> int | None:
         """The format of what is there; None if nothing is."""
@@ -84,11 +83,11 @@ class DefinitionsFile:
             raise UnknownFormat(f"{self._file} has format {found}; this version knows {' and '.join(map(str, FORMATS))}")
         return None if found is None else int(found)
 
-    def _add_sums(self) -> None:
-        """Make rows of format 2 those of format 3."""
-        self._db.execute("ALTER TABLE definition ADD COLUMN sum INTEGER")
+    def _sums(self) -> list[Change]:
+        """What makes rows of format 2 those of format 3; with the format itself that is all or nothing."""
         rows = self._db.execute("SELECT kind, vhost, name, value FROM definition").fetchall()
-        self.change([_put(kind, octets(vhost), octets(name), value) for kind, vhost, name, value in rows])
+        column: Change = ("ALTER TABLE definition ADD COLUMN sum INTEGER", ())
+        return [column, *(_put(kind, octets(vhost), octets(name), value) for kind, vhost, name, value in rows)]
 
     def fact(self, name: str) -> str | None:
         row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
