@@ -664,3 +664,23 @@ def test_message_that_is_paged_out_expires_in_time(again: bool) -> None:
     assert queue.ready_bytes == sum(len(b"stays %d" % number) for number in range(20))
     rig = rig.restarted(sizes=sizes)
     assert counts(rig) == {"q": 20, "grave": 20}
+
+
+def test_stub_that_is_damaged_is_said_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """SPEC §8.5: of what was unacknowledged beyond the window and given back, too."""
+    rig = Rig(segment_size=1 << 20)
+    queue = rig.queue("q")
+    for number in range(3):
+        rig.publish(letter(b"%d" % number * 40_000))
+        rig.settle_down()
+    entries = list(taken(queue))
+    rig.store.strip(queue, entries)
+    queue.requeue(entries)
+    (file,) = (content for name, content in rig.disk.files.items() if name.startswith("journal"))
+    file.now[len(file.now) // 2] ^= 1
+    taker = Taker(no_ack=True)
+    queue.subscribe(taker)
+    rig.settle_down()
+    assert [body(entry.message)[:1] for entry in taker.taken] == [b"0", b"2"]
+    assert (queue.ready_count, queue.ready_bytes, rig.store.damaged_count) == (0, 0, 1)
+    assert "journal-00000001.log: message 2 of queue 'q' in vhost '/'" in caplog.text

@@ -129,6 +129,7 @@ class Filling:
     def finish(self, store: "Store") -> None:
         """Give the stubs their messages; one that is damaged is lost."""
         messages = {entry.seq: entry.message for entry in self._reading.entries()}
+        self._reading.tell_lost()
         for stub in self._stubs:
             if not stub.waiting:
                 continue
