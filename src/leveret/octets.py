@@ -17,7 +17,8 @@ def put_u32(p: bytearray, at: int, value: int) -> None:
 
 
 def put_u64(p: bytearray, at: int, value: int) -> None:
-    put_u32(p, at, value & 0xFFFFFFFF)
+    # Without a mask: compiled, one of 32 bits would be a Python number, and make of this one such too.
+    put_u32(p, at, value)
     put_u32(p, at + 4, value >> 32)
 
 

@@ -6,6 +6,7 @@ from leveret.store.segment cimport Segment
 
 cdef int BATCH_HEAD_SIZE, PLACE_SIZE, PLACES_AT
 cdef long long OFFSET_MASK
+cdef long SPILL_NUMBER
 
 cdef class Ledger:
     cdef Journal _journal
@@ -49,3 +50,5 @@ cdef class Journal:
     cpdef long long where(self, long long location) except -1
     @cython.locals(segment=Segment)
     cpdef release(self, long long location)
+    @cython.locals(segment=Segment, entry=Entry, location="long long")
+    cpdef unspill(self, list entries)

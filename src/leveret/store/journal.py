@@ -278,6 +278,24 @@ class Journal:
             if segment.live_count == 0:
                 self.worth_cleaning = True
 
+    def unspill(self, entries: list[Entry]) -> None:
+        """Messages are in memory again; what of them is in the spill, which this is, is written once more if it must go."""
+        segment = None
+        for entry in entries:
+            location = entry.location
+            if location >> 32 < SPILL_NUMBER:
+                continue
+            entry.location = 0
+            if self._moved:
+                self.release(location)
+                continue
+            # Neighbours are in one file, mostly.
+            if segment is None or segment.number != location >> 32:
+                segment = self.segments[location >> 32]
+            segment.settle(location & OFFSET_MASK)
+            if segment.live_count == 0:
+                self.worth_cleaning = True
+
     def move(
         self,
         old: Segment,

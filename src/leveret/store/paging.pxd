@@ -6,7 +6,7 @@ from leveret.broker.queue cimport Queue
 from leveret.store.journal cimport Journal
 from leveret.store.records cimport check_room, read_message
 from leveret.store.segment cimport Segment
-from leveret.octets cimport Octets, u16_at, u32_at, u64_at
+from leveret.octets cimport Octets, Room, put_u64, u16_at, u32_at, u64_at
 
 cdef int PLACE_SIZE, PLACES_AT, STUBS_MAX, NUMBER_MASK
 cdef long STORED
@@ -19,7 +19,6 @@ cpdef check_placed(Queue queue, Entry entry)
 @cython.locals(spill=Journal, entry=Entry)
 cpdef strip(object store, Queue queue, list entries)
 cpdef Message stub_of(long flags, Py_ssize_t body_size)
-cpdef unspill(Journal spill, Entry entry)
 
 @cython.final
 cdef class Filling:
@@ -44,22 +43,24 @@ cdef class Reading:
     cdef public Queue queue
     cdef object _store
     cdef Page _page
-    cdef list _places
+    cdef bytearray _places
     cdef list _runs
-    @cython.locals(page=Page, run=Run, index=Py_ssize_t, location="long long", at="long long", log=Journal, spill=Journal, journal=Journal)
+    @cython.locals(page=Page, run=Run, index=Py_ssize_t, location="long long", at="long long", log=Journal, spill=Journal, journal=Journal, places=Room)
     cdef _plan(self)
     @cython.locals(run=Run, segment=Segment)
     cpdef bint is_taken(self) except -1
     @cython.locals(run=Run, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t)
     cpdef read(self)
+    @cython.locals(p=Octets)
+    cdef long long _place_at(self, Py_ssize_t index) noexcept
     @cython.locals(data=bytes, place_at="long long", at="long long", length="long long", p=Octets)
     cdef bint _look_at(self, Run run, Py_ssize_t index) except -1
     @cython.locals(data=bytes, first="long long", length="long long")
     cdef bint _read_stray(self, Run run, Py_ssize_t index, long long start) except -1
-    @cython.locals(page=Page, run=Run, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t, entry=Entry, p=Octets, at="long long")
+    @cython.locals(page=Page, run=Run, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t, entry=Entry, p=Octets, place_at="long long")
     cpdef list entries(self)
-    cdef Message _message(self, Run run, Py_ssize_t index)
-    @cython.locals(entry=Entry, spill=Journal, count=Py_ssize_t, size="long long")
+    cdef Message _message(self, Run run, Py_ssize_t index, long long place_at)
+    @cython.locals(count=Py_ssize_t, size="long long")
     cpdef finish(self, object store)
 
 @cython.locals(p=Octets)

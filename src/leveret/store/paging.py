@@ -18,9 +18,8 @@ from leveret.broker.message import Entry, Message, Origin, new_entry, new_messag
 from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
 from leveret.broker.storage import STORED
-from leveret.octets import u16_at, u32_at, u64_at
+from leveret.octets import put_u64, u16_at, u32_at, u64_at
 from leveret.store.checks import overlaps
-from leveret.store.journal import Journal
 from leveret.store.layout import NUMBER_MASK, OFFSET_MASK, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.records import check_room, read_message
 from leveret.store.segment import Segment
@@ -97,13 +96,6 @@ def stub_of(flags: int, body_size: int) -> Message:
     return stub
 
 
-def unspill(spill: Journal, entry: Entry) -> None:
-    """A message is in memory again; if it must go once more it is written once more."""
-    if entry.location >> 32 >= SPILL_NUMBER:
-        spill.release(entry.location)
-        entry.location = 0
-
-
 class Filling:
     """Stubs whose content is being read. `read` runs in the committer's thread."""
 
@@ -130,6 +122,7 @@ class Filling:
         """Give the stubs their messages; one that is damaged is lost."""
         messages = {entry.seq: entry.message for entry in self._reading.entries()}
         self._reading.tell_lost()
+        filled = []
         for stub in self._stubs:
             if not stub.waiting:
                 continue
@@ -138,7 +131,8 @@ class Filling:
                 self.queue.lose(stub)
             else:
                 stub.message = message
-                unspill(store.spill, stub)
+                filled.append(stub)
+        store.spill.unspill(filled)
         self.queue.filled(self._stubs)
 
 
@@ -176,18 +170,18 @@ class Reading:
         self._store = store
         self._page = page
         self._runs: list[Run] = []
-        # Where each place is in its segment; 0 for what was removed from the page.
-        self._places: list[int] = []
+        # Where each place is in its segment, 8 octets; 0 for what was removed from the page.
+        self._places = bytearray(page.count * 8)
         self._plan()
 
     def _plan(self) -> None:
         page = self._page
         spill, journal = self._store.spill, self._store.journal
+        places = self._places
         run = None
         for index in range(page.count):
             location = page.location(index)
             if location == 0:
-                self._places.append(0)
                 continue
             log = spill if location >> 32 >= SPILL_NUMBER else journal
             location = log.where(location)
@@ -198,7 +192,7 @@ class Reading:
                 self._runs.append(run)
             run.last_at = at
             run.end = at + page.body_size(index) + READ_AHEAD
-            self._places.append(at)
+            put_u64(places, index * 8, at)
 
     def end(self) -> None:
         """Nothing will be read any more."""
@@ -220,9 +214,13 @@ class Reading:
             run.start, run.data, run.bad = run.segment.read(run.start, run.end)
             stop = self._runs[number + 1].first if number + 1 < len(self._runs) else self._page.count
             while index < stop:
-                if self._places[index] != 0 and not self._look_at(run, index):
+                if self._place_at(index) != 0 and not self._look_at(run, index):
                     run.lost.add(index)
                 index += 1
+
+    def _place_at(self, index: int) -> int:
+        p = self._places
+        return u64_at(p, index * 8)
 
     def _look_at(self, run: Run, index: int) -> bool:
         """Read what is not in the run: one of many places of a message may be far from its beginning, and a head long.
@@ -230,7 +228,7 @@ class Reading:
         False if it is damaged.
         """
         data = run.data
-        place_at = self._places[index] - run.start
+        place_at = self._place_at(index) - run.start
         if place_at < 0 or place_at + PLACE_SIZE > len(data) or (run.bad and self._is_bad(run, place_at, PLACE_SIZE)):
             return False
         p = data
@@ -266,12 +264,14 @@ class Reading:
         for number, run in enumerate(self._runs):
             stop = self._runs[number + 1].first if number + 1 < len(self._runs) else page.count
             while index < stop:
-                if self._places[index] == 0 or (run.lost and index in run.lost):
+                place_at = self._place_at(index)
+                if place_at == 0 or (run.lost and index in run.lost):
                     index += 1
                     continue
-                entry = new_entry(self._message(run, index), page.seq(index))
+                place_at -= run.start
+                entry = new_entry(self._message(run, index, place_at), page.seq(index))
                 p = run.data
-                entry.expires_at = u64_at(p, self._places[index] - run.start + 16)
+                entry.expires_at = u64_at(p, place_at + 16)
                 entry.delivery_count = page.delivery_count(index)
                 entry.redelivered = page.redelivered(index)
                 entry.location = page.location(index)
@@ -279,10 +279,10 @@ class Reading:
                 index += 1
         return found
 
-    def _message(self, run: Run, index: int) -> Message:
+    def _message(self, run: Run, index: int, place_at: int) -> Message:
         if run.strays and index in run.strays:
             return read_message(run.strays[index], 0)
-        return read_message(run.data, record_at(run.data, self._places[index] - run.start))
+        return read_message(run.data, record_at(run.data, place_at))
 
     def tell_lost(self) -> tuple[int, int]:
         """Say which messages are damaged, and have their files kept; how many they are, and their bodies' octets."""
@@ -293,7 +293,7 @@ class Reading:
                 count += 1
                 size += self._page.body_size(index)
                 what = f"message {self._page.seq(index)} of {self.queue.title}"
-                log.error("%s: %s at %d is damaged and not delivered", run.segment.name, what, self._places[index])
+                log.error("%s: %s at %d is damaged and not delivered", run.segment.name, what, self._place_at(index))
         return count, size
 
     def lost_locations(self) -> list[int]:
@@ -306,9 +306,7 @@ class Reading:
         count, size = self.tell_lost()
         if self.queue.loading is self._page:
             # If not, it was purged meanwhile, and all of it has been given free.
-            spill = store.spill
-            for entry in entries:
-                unspill(spill, entry)
+            store.spill.unspill(entries)
             for location in self.lost_locations():
                 store.lose(location)
         self.queue.loaded(self._page, entries, count, size)

@@ -38,7 +38,7 @@ cpdef list first_records(bytearray data, Py_ssize_t start, Py_ssize_t end, long 
 cpdef tuple read_numbers(bytes data, Py_ssize_t at)
 @cython.locals(p=Octets)
 cpdef Place read_place(bytes data, Py_ssize_t at)
-@cython.locals(p=Octets, header_size=Py_ssize_t, frame_size=Py_ssize_t, body_size=Py_ssize_t, address_at=Py_ssize_t, content_at=Py_ssize_t, end=Py_ssize_t, message=Message)
+@cython.locals(p=Octets, header_size=Py_ssize_t, frame_size=Py_ssize_t, body_size=Py_ssize_t, address_at=Py_ssize_t, content_at=Py_ssize_t, end=Py_ssize_t, message=Message, origin=Origin)
 cpdef Message read_message(bytes data, Py_ssize_t at)
 cpdef check_room(Py_ssize_t size, Py_ssize_t at, Py_ssize_t length)
 @cython.locals(frames=Py_ssize_t)

@@ -81,7 +81,7 @@ def write_message(out: bytearray, message: Message, count: int, group: int) -> i
     put_u32(p, at, length)
     put_u16(p, at + 4, MESSAGE | group >> 32 << 8)
     put_u16(p, at + 6, count)
-    put_u32(p, at + 8, group & 0xFFFFFFFF)
+    put_u32(p, at + 8, group)
     put_u32(p, at + 16, message.header_size)
     put_u32(p, at + 20, message.frame_size)
     put_u64(p, at + 24, message.body_size)
@@ -126,7 +126,7 @@ def write_numbers(out: bytearray, kind: int, group: int, queue: int, first: int,
     p = out
     put_u32(p, at, NUMBERS_SIZE)
     put_u16(p, at + 4, kind | group >> 32 << 8)
-    put_u32(p, at + 8, group & 0xFFFFFFFF)
+    put_u32(p, at + 8, group)
     put_u32(p, at + 12, queue)
     put_u64(p, at + 16, first)
     put_u64(p, at + 24, last)
@@ -200,9 +200,9 @@ def read_message(data: bytes, at: int) -> Message:
     content_at = address_at + u32_at(p, at + 44)
     end = content_at + content_size(header_size, body_size, frame_size)
     check_room(len(data), at, end - at)
-    message = new_message(
-        origin_of(data[address_at:content_at]), data[content_at:end], header_size, body_size, frame_size, u32_at(p, at + 40)
-    )
+    # Cut out of `p`, not of `data`: compiled, that needs no slice object.
+    origin = origin_of(p[address_at:content_at])
+    message = new_message(origin, p[content_at:end], header_size, body_size, frame_size, u32_at(p, at + 40))
     message.ttl_ms = u64_at(p, at + 32) - 1
     return message
 
