@@ -60,8 +60,6 @@ REFUSED = "it does not start; `repair` keeps all messages"
 LOST = {
     IN_MESSAGE: "what that block of 32 KiB said is lost",
     IN_SETTLEMENT: "what that block of 32 KiB said is lost",
-    HEAD: "what that batch said is lost",
-    TABLE: "what that batch said is lost",
     "cut to half": "what was behind the cut is lost",
     "cut to nothing": "what that file said is lost",
     "missing": "what that file said is lost",
@@ -162,9 +160,9 @@ class Damage:
         lost: set[Identity] = set()
         back: set[Identity] = set()
         for record in self._records:
-            same = record.batch == chosen.batch
-            # A running broker has checks of blocks alone; another start has those of each batch in it.
-            if (record.is_in(*block) and (same or self._case.state == RUNNING)) or (same and damage in (HEAD, TABLE)):
+            # What is written to the spill has checks of blocks alone; in the journal each batch in a block has its own.
+            same = record.batch == chosen.batch or self._case.file == "a spill file"
+            if damage not in (HEAD, TABLE) and record.is_in(*block) and same:
                 (lost if record.kind == MESSAGE else back).update(record.about)
         return at, Hit(self._name, lost, back)
 
@@ -228,6 +226,7 @@ def see(case: Case, folder: Path, templates: dict[str, tuple[Path, Books]]) -> s
 
 
 def outcome(case: Case, lost: set[Identity]) -> str:
+    # Of heads and tables nothing may be lost.
     return LOST[case.damage] if lost else NOTHING
 
 

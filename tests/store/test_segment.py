@@ -21,6 +21,7 @@ from leveret.store.segment import (
     open_segment,
     read_batch,
     salvage_batch,
+    salvage_headless,
     seal,
     table_size,
 )
@@ -180,6 +181,49 @@ def test_live_size_is_a_share_of_the_file() -> None:
 def record(number: int, size: int) -> bytes:
     """A record of this length, which says its number."""
     return size.to_bytes(4, "little") + bytes(12) + number.to_bytes(8, "little") + bytes(size - 24)
+
+
+def long_batch(choice: random.Random) -> tuple[bytes, bytes]:
+    """A batch of several blocks at the beginning of a segment, and its records."""
+    records = b"".join(record(number, choice.randrange(24, 4000, 8)) for number in range(100))
+    out = bytearray(BATCH_HEAD_SIZE) + records
+    end = len(out)
+    out += bytes(table_size(end, HEADER_SIZE))
+    seal(out, SALT, 1, 0, HEADER_SIZE, end)
+    return bytes(out), records
+
+
+@pytest.mark.parametrize("where", ["head", "table"])
+def test_of_a_batch_with_its_head_or_table_damaged_all_records_are_left(where: str) -> None:
+    """SPEC §8.1: what only says where records are can be found without it."""
+    octets, records = long_batch(random.Random(1))
+    behind = batch(2, 1, b"behind  ")
+    places = range(BATCH_HEAD_SIZE) if where == "head" else range(BATCH_HEAD_SIZE + len(records), len(octets))
+    for at in places:
+        segment = segment_of(flipped(octets, 8 * at + 3), behind)
+        assert read_batch(segment, HEADER_SIZE) is None
+        following = next_batch_offset(segment, HEADER_SIZE)
+        assert following == HEADER_SIZE + len(octets)
+        found = salvage_batch(segment, HEADER_SIZE) or salvage_headless(segment, HEADER_SIZE, following, 1)
+        assert found is not None
+        assert (found.payload, found.complete, found.whole, found.following) == (records, True, False, following)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_without_a_head_or_a_table_nothing_is_invented(seed: int) -> None:
+    """SPEC §8.1: with a block damaged too, only what is before it is taken, and what is no batch is none."""
+    choice = random.Random(seed)
+    octets, records = long_batch(choice)
+    at = choice.randrange(BATCH_HEAD_SIZE, BATCH_HEAD_SIZE + len(records))
+    other = choice.choice([20, len(octets) - 1 - choice.randrange(8), len(octets) - 5])
+    segment = segment_of(flipped(octets, 8 * at, 8 * other))
+    found = salvage_batch(segment, HEADER_SIZE) or salvage_headless(segment, HEADER_SIZE, HEADER_SIZE + len(octets), 1)
+    block = max(BATCH_HEAD_SIZE, at - (HEADER_SIZE + at) % BLOCK) - BATCH_HEAD_SIZE
+    for start, end in [] if found is None else found.spans:
+        assert (start, found is not None and found.complete) == (0, False)
+        assert end <= block
+    assert salvage_headless(segment_of(bytes(choice.randbytes(5000))), HEADER_SIZE, HEADER_SIZE + 5000, 1) is None
+    assert salvage_headless(segment, HEADER_SIZE, HEADER_SIZE + BATCH_HEAD_SIZE, 1) is None
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -11,6 +11,8 @@ oldest page is given to storage to be loaded, and comes back as entries. Knows n
 from leveret.octets import put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 
 RECORD_SIZE = 24
+# A queue with so much in bodies is a flood: its publisher may be heard a little later.
+FLOOD_BYTES = 1 << 20
 COUNT_MAX = (1 << 16) - 1
 
 
@@ -19,10 +21,11 @@ class Sizes:
 
     What is ready beyond `window_count` messages or `window_bytes` of bodies is paged out, `page_count` messages or
     `page_bytes` of bodies at a time; a page comes back when less than half a window is left in front. Beyond the window
-    even the content of what is unacknowledged is only in storage.
+    even the content of what is unacknowledged is only in storage. From `watched_bytes` on it is looked whether so much is
+    ready that something must be done.
     """
 
-    __slots__ = ("page_bytes", "page_count", "window_bytes", "window_count")
+    __slots__ = ("page_bytes", "page_count", "watched_bytes", "window_bytes", "window_count")
 
     def __init__(
         self, window_count: int = 16_384, window_bytes: int = 16 << 20, page_count: int = 1024, page_bytes: int = 2 << 20
@@ -31,6 +34,7 @@ class Sizes:
         self.window_bytes = window_bytes
         self.page_count = page_count
         self.page_bytes = page_bytes
+        self.watched_bytes = min(window_bytes, FLOOD_BYTES)
 
 
 class Page:

@@ -22,7 +22,7 @@ from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.message import Entry, Message, is_stub, new_entry
-from leveret.broker.pages import Page, Pages, Sizes
+from leveret.broker.pages import FLOOD_BYTES, Page, Pages, Sizes
 from leveret.broker.rewriting import counted
 from leveret.broker.tally import Tally
 from leveret.broker.timers import Timers
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from leveret.broker.policy import Policy
 
 # From here on a publisher waits a moment for consumers that are busy reading.
-FLOOD_BYTES = 1 << 20
 
 
 class Queue:
@@ -404,7 +403,7 @@ class Queue:
             self.chain.append(entry)
         self.ready_count += 1
         self.ready_bytes += entry.message.body_size
-        if self.ready_bytes > FLOOD_BYTES or self.ready_count > self.sizes.window_count:
+        if self.ready_bytes > self.sizes.watched_bytes or self.ready_count > self.sizes.window_count:
             self._flood()
 
     def _next(self) -> Entry | None:

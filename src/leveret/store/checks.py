@@ -96,3 +96,8 @@ def blocks(start: int, end: int) -> list[tuple[int, int]]:
 def overlaps(bad: list[tuple[int, int]], start: int, end: int) -> bool:
     """Whether anything of `start` to `end` is in one of these parts."""
     return any(first < end and start < last for first, last in bad)
+
+
+def parts_within(parts: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """What of these parts is in `start` to `end`."""
+    return [(max(first, start), min(last, end)) for first, last in parts if first < end and start < last]

@@ -21,7 +21,7 @@ from leveret.store.disk import File
 from leveret.store.journal import Journal
 from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT
 from leveret.store.records import read_head, read_place
-from leveret.store.segment import HEADER_SIZE, BatchRead, Segment, next_batch_offset, salvage_batch
+from leveret.store.segment import BatchRead, Segment, batches_left
 
 if TYPE_CHECKING:
     from leveret.store.store import Store
@@ -79,7 +79,7 @@ class Unreliable(File):
 class Clean(Task):
     """Copies what is live of one segment, some at a time, and has the file removed."""
 
-    __slots__ = ("_at", "_batch", "_file", "_first", "_journal", "_offset", "_segment", "_span", "_store")
+    __slots__ = ("_at", "_batch", "_batches", "_file", "_first", "_journal", "_segment", "_span", "_store")
 
     def __init__(self, store: "Store", journal: Journal, segment: Segment) -> None:
         self._store = store
@@ -88,7 +88,7 @@ class Clean(Task):
         self._file = Unreliable(segment.file)
         # The first segment that may have copies.
         self._first = 0
-        self._offset = HEADER_SIZE
+        self._batches = batches_left(segment, self._file)
         self._batch: BatchRead | None = None
         # Which of its spans is being copied, and from where.
         self._span = 0
@@ -136,17 +136,12 @@ class Clean(Task):
     def _read(self, work: Work) -> bool:
         """Read the next batch; False if there is none."""
         work.left -= BATCH_COST
-        segment = self._segment
-        offset: int | None = self._offset
-        while offset is not None and offset < segment.written:
-            batch = salvage_batch(segment, offset, self._file)
-            if batch is not None and self._is_sound(batch):
+        for batch in self._batches:
+            if self._is_sound(batch):
                 self._batch = batch
-                self._offset = batch.following
                 self._span = 0
                 self._at = batch.spans[0][0] if batch.spans else 0
                 return True
-            offset = next_batch_offset(segment, offset, self._file)
         return False
 
     def _is_sound(self, batch: BatchRead) -> bool:

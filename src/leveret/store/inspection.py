@@ -28,7 +28,17 @@ from leveret.store.opening import InUse, file_fault, number_of
 from leveret.store.rebuild import KINDS
 from leveret.store.records import read_head, read_message, read_numbers
 from leveret.store.recovery import Recovery
-from leveret.store.segment import HEADER_SIZE, BatchRead, Segment, next_batch_offset, open_segment, read_batch, read_salt
+from leveret.store.segment import (
+    HEADER_SIZE,
+    BatchRead,
+    Segment,
+    next_batch_offset,
+    open_segment,
+    read_batch,
+    read_salt,
+    salvage_batch,
+    salvage_headless,
+)
 from leveret.store.store import CHANGES, LAST_BATCH
 
 
@@ -249,6 +259,8 @@ class Inspection:
             batch = read_batch(segment, offset)
             if batch is None:
                 following = next_batch_offset(segment, offset)
+                batch = self._complete(segment, offset, following)
+            if batch is None:
                 self._holes.append(Hole(name, offset, following or size, self._last_batch, following is not None))
                 offset = following
                 continue
@@ -257,6 +269,17 @@ class Inspection:
             offset = batch.following
         if self.batch_count > before and read_salt(segment.file) is None:
             self._note(name, 0, f"the {HEADER_SIZE} octets that begin a segment are damaged; nothing is lost by that")
+
+    def _complete(self, segment: Segment, offset: int, following: int | None) -> BatchRead | None:
+        """A batch of which only the head or the table is damaged; at the end of a killed broker's file it is torn."""
+        batch = salvage_batch(segment, offset)
+        if batch is None and (following is not None or self.clean):
+            batch = salvage_headless(segment, offset, following or segment.size, self._last_batch + 1)
+        if batch is None or not batch.complete:
+            return None
+        text = "the head or the table of a batch is damaged; nothing is lost by that"
+        self._note(segment.name, offset, text, lost=False)
+        return batch
 
     def _number(self, name: str, offset: int, batch: BatchRead) -> None:
         """Compare a batch's number with the one before."""

@@ -33,7 +33,7 @@ cpdef tuple read_head(bytes data, Py_ssize_t at)
 @cython.locals(upper="long long")
 cpdef long long group_at(Octets p, Py_ssize_t at) noexcept
 @cython.locals(p=Octets, number="long long", at=Py_ssize_t, length="long long")
-cpdef list first_records(bytearray data, Py_ssize_t start, Py_ssize_t end, long long offset)
+cpdef list first_records(object data, Py_ssize_t start, Py_ssize_t end, long long offset)
 @cython.locals(p=Octets)
 cpdef tuple read_numbers(bytes data, Py_ssize_t at)
 @cython.locals(p=Octets)

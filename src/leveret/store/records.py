@@ -155,7 +155,7 @@ def group_at(p: bytes | bytearray, at: int) -> int:
     return upper << 32 | u32_at(p, at + 8)
 
 
-def first_records(data: bytearray, start: int, end: int, offset: int) -> list[int]:
+def first_records(data: bytes | bytearray, start: int, end: int, offset: int) -> list[int]:
     """For each block of a batch's records, from `start` on, where the first record at or behind its beginning is.
 
     `offset` is where in the file `data` begins.
@@ -164,7 +164,8 @@ def first_records(data: bytearray, start: int, end: int, offset: int) -> list[in
     found: list[int] = []
     number = offset + start >> BLOCK_BITS
     at = start
-    while at < end:
+    # In what is damaged a length may be any number.
+    while at + 4 <= end:
         while number <= offset + at >> BLOCK_BITS:
             found.append(at - start)
             number += 1

@@ -46,6 +46,7 @@ cdef class Recovery:
     cdef list _torn
     cdef list _tail
     cdef bint _gap_known
+    cdef dict _headless
     cdef public long long first_batch
     cdef public long long last_batch
     cdef long long _synced

@@ -38,6 +38,7 @@ from leveret.store.segment import (
     read_batch,
     read_salt,
     salvage_batch,
+    salvage_headless,
 )
 from leveret.store.store import Store
 
@@ -194,6 +195,8 @@ class Recovery:
         # Whole batches, by number, that may not be on disk: segment and offset.
         self._tail: list[tuple[int, Segment, int]] = []
         self._gap_known = False
+        # Batches whose head is damaged: by segment and offset, where they end and their number.
+        self._headless: dict[tuple[int, int], tuple[int, int]] = {}
         self.first_batch = 0
         self.last_batch = 0
         self._synced = 0
@@ -216,8 +219,7 @@ class Recovery:
             self._progress.step(segment.size)
         for segment, offset, lost in self._ends:
             if clean or lost <= self._synced:
-                self._report(segment, offset, segment.size)
-                self._salvage(segment, offset)
+                self._salvage(segment, offset, lost)
             else:
                 self._torn.append((segment, offset))
         self._look_for_missing(clean)
@@ -313,19 +315,31 @@ class Recovery:
                 self._gap_known = True
                 break
             self._gap_known = True
-            batch = salvage_batch(segment, offset)
+            behind = read_batch(segment, following)
+            assert behind is not None
+            batch = self._left_of_batch(segment, offset, following, behind.number - 1)
             if batch is not None:
                 following = batch.following
                 yield batch
-            self._report(segment, offset, following)
+            self._report(segment, offset, following, batch)
             offset = following
 
-    def _salvage(self, segment: Segment, offset: int) -> None:
+    def _salvage(self, segment: Segment, offset: int, number: int) -> None:
         """Take what is left of a damaged batch at the end."""
-        batch = salvage_batch(segment, offset)
+        batch = self._left_of_batch(segment, offset, segment.size, number)
+        self._report(segment, offset, segment.size, batch)
         if batch is not None:
             self._count(segment, batch)
             self._gather(batch)
+
+    def _left_of_batch(self, segment: Segment, offset: int, following: int, number: int) -> BatchRead | None:
+        """What is left of a batch; without a head it has this number, and ends where the next one begins."""
+        batch = salvage_batch(segment, offset)
+        if batch is None:
+            batch = salvage_headless(segment, offset, following, number)
+            if batch is not None:
+                self._headless[segment.number, offset] = following, number
+        return batch
 
     def _cut(self, segment: Segment, offset: int) -> None:
         """Take the end off; what is empty then goes."""
@@ -338,9 +352,12 @@ class Recovery:
         self._disk.remove(segment.name)
         del self._journal.segments[segment.number]
 
-    def _report(self, segment: Segment, start: int, end: int) -> None:
+    def _report(self, segment: Segment, start: int, end: int, batch: BatchRead | None = None) -> None:
         segment.damaged = True
-        self._damaged(f"{segment.name}: {end - start} octets at {start} are damaged; what they said is lost")
+        if batch is not None and batch.complete:
+            self._damaged(f"{segment.name}: the head or the table of a batch at {start} is damaged; nothing is lost by that")
+        else:
+            self._damaged(f"{segment.name}: {end - start} octets at {start} are damaged; what they said is lost")
 
     def _gather(self, batch: BatchRead) -> None:
         for start, end in batch.spans:
@@ -416,6 +433,8 @@ class Recovery:
         offset: int | None = HEADER_SIZE
         while offset is not None and offset < segment.size:
             batch = salvage_batch(segment, offset)
+            if batch is None and (segment.number, offset) in self._headless:
+                batch = salvage_headless(segment, offset, *self._headless[segment.number, offset])
             if batch is not None:
                 yield batch
             offset = next_batch_offset(segment, offset) if batch is None else batch.following

@@ -13,7 +13,8 @@
   (3) A place is dead once it is settled. The file goes when nothing in it is live.
   (4) `salt` is a random number of the segment's own. What looks like a batch and has another one is part of a message.
 
-  (5) In batches of format 2 there is no table, and `table check` is one of the whole payload.
+  (5) A damaged head or table costs nothing: a batch ends where the next one begins, and its records make its table.
+  (6) In batches of format 2 there is no table, and `table check` is one of the whole payload.
 
 Knows nothing of queues.
 """
@@ -21,12 +22,13 @@ Knows nothing of queues.
 import logging
 import os
 from array import array
+from collections.abc import Iterator
 from struct import Struct
 from zlib import crc32
 
-from leveret.store.checks import BLOCK, Checks, blocks, overlaps
+from leveret.store.checks import BLOCK, Checks, blocks, overlaps, parts_within
 from leveret.store.disk import Disk, File
-from leveret.store.layout import HEAD_SIZE
+from leveret.store.layout import HEAD_SIZE, SPILL_NUMBER
 from leveret.store.records import first_records
 
 log = logging.getLogger("leveret.store")
@@ -133,7 +135,21 @@ class Segment:
         except OSError:
             data = self._read_by_blocks(first, last)
         view = memoryview(data)
-        return first, data, [(at, to) for at, to, check in spans if not is_sound(view, at - first, to - first, check)]
+        bad = [(at, to) for at, to, check in spans if not is_sound(view, at - first, to - first, check)]
+        return first, data, self._lost_in(bad) if bad and self.number < SPILL_NUMBER else bad
+
+    def _lost_in(self, bad: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What of these parts is lost, by what the batches in them say: of a block with several, one may be damaged."""
+        if not self.damaged:
+            log.error("%s: %d octets at %d are damaged", self.name, bad[0][1] - bad[0][0], bad[0][0])
+        self.damaged = True
+        lost = []
+        at = 0
+        for batch in batches_left(self):
+            for start, end in batch.spans:
+                lost += parts_within(bad, at, batch.offset + start)
+                at = batch.offset + end
+        return lost + parts_within(bad, at, bad[len(bad) - 1][1])
 
     def read_checks(self) -> None:
         """Take what is in the file for what must be in it: recovery has looked at it."""
@@ -229,22 +245,23 @@ def seal(batch: bytearray, salt: int, number: int, synced: int, offset: int, end
 
     Returned are the checks of what of its records is in each block of the file.
     """
-    view = memoryview(batch)
-    checks = []
-    table = array("I")
-    at = BATCH_HEAD_SIZE
-    for first in first_records(batch, at, end, offset):
-        stop = min(end, at + BLOCK - (offset + at) % BLOCK)
-        check = crc32(view[at:stop])
-        checks.append(check)
-        table.append(check)
-        table.append(first)
-        at = stop
-    octets = table.tobytes()
-    view[end:] = octets
-    view.release()
+    table = table_of(batch, BATCH_HEAD_SIZE, end, offset)
+    batch[end:] = octets = table.tobytes()
     _seal_head(batch, salt, number, synced, crc32(octets))
-    return checks
+    return table[::2].tolist()
+
+
+def table_of(data: bytes | bytearray, start: int, end: int, offset: int) -> "array[int]":
+    """The table of the records from `start` to `end`, where `data` begins at `offset` of the file."""
+    table = array("I")
+    at = start
+    with memoryview(data) as view:
+        for first in first_records(data, start, end, offset):
+            stop = min(end, at + BLOCK - (offset + at) % BLOCK)
+            table.append(crc32(view[at:stop]))
+            table.append(first)
+            at = stop
+    return table
 
 
 def seal_unchecked(batch: bytearray, salt: int, number: int) -> None:
@@ -267,7 +284,8 @@ def _head_check(head: bytes | memoryview) -> int:
 class BatchRead:
     """A batch that was read: where its records begin in the file, what it says, and where the next one is.
 
-    `spans` are the parts of the records that are whole; of a batch that is not, some are missing.
+    `spans` are the parts of the records that are whole; of a batch that is not, some are missing, or none if only its head
+    or its table is damaged.
     """
 
     __slots__ = ("following", "number", "offset", "payload", "spans", "synced", "whole")
@@ -281,6 +299,11 @@ class BatchRead:
         self.spans = spans
         self.whole = whole
 
+    @property
+    def complete(self) -> bool:
+        """Whether all it said is there."""
+        return self.spans == [(0, len(self.payload))]
+
 
 def read_batch(segment: Segment, offset: int, file: File | None = None) -> BatchRead | None:
     """The batch at `offset`; None if what is there is not a whole one of this segment's. `file` is read for its own."""
@@ -293,6 +316,37 @@ def salvage_batch(segment: Segment, offset: int, file: File | None = None) -> Ba
     file = file or segment.file
     head = _read_head(file, offset, segment.salt)
     return None if head is None else _read_batch(file, head)
+
+
+def salvage_headless(
+    segment: Segment, offset: int, following: int, number: int, file: File | None = None
+) -> BatchRead | None:
+    """What is left of a batch whose head is damaged, and which ends at `following`; None if that is nothing."""
+    head = _Head(offset, (BATCH_MAGIC, 0, segment.salt, number, 0, following - offset - BATCH_HEAD_SIZE, 0))
+    if head.length <= _TABLE_ROW.size:
+        return None
+    payload, table = _read_payload(file or segment.file, head)
+    if len(payload) + len(table) < head.length:
+        return None
+    own = table_of(payload, 0, len(payload), offset + BATCH_HEAD_SIZE).tobytes()
+    batch = _read_blocks(head, payload, table, table == own)
+    batch.whole = False
+    return batch if batch.spans else None
+
+
+def batches_left(segment: Segment, file: File | None = None) -> Iterator[BatchRead]:
+    """What is left of all batches, in order; of those without a head the number is not known, and 0."""
+    offset: int | None = HEADER_SIZE
+    while offset is not None and offset < segment.written:
+        batch = salvage_batch(segment, offset, file)
+        if batch is None:
+            following = next_batch_offset(segment, offset, file)
+            batch = salvage_headless(segment, offset, following or segment.written, 0, file)
+            offset = following
+        else:
+            offset = batch.following
+        if batch is not None:
+            yield batch
 
 
 def next_batch_offset(segment: Segment, offset: int, file: File | None = None) -> int | None:
@@ -337,26 +391,46 @@ def _read_head(file: File, offset: int, salt: int | None) -> _Head | None:
 
 
 def _read_batch(file: File, head: _Head) -> BatchRead | None:
-    start = head.offset + BATCH_HEAD_SIZE
+    payload, table = _read_payload(file, head)
     size = head.length - head.row_count * _TABLE_ROW.size
-    payload = file.read(start, size)
     if head.magic == BATCH_MAGIC_2:
         whole = len(payload) == size and (head.check == UNCHECKED or crc32(payload) == head.check)
         return BatchRead(head, payload, [(0, size)], True) if whole else None
-    table = file.read(start + size, head.length - size)
-    if len(table) < head.length - size or crc32(table) != head.check:
+    if len(table) < head.length - size:
         return None
+    if crc32(table) == head.check:
+        return _read_blocks(head, payload, table, True)
+    # If the records make the table that the head knows, only the one that was read is damaged.
+    own = table_of(payload, 0, len(payload), head.offset + BATCH_HEAD_SIZE).tobytes()
+    is_sound = len(own) == len(table) and crc32(own) == head.check
+    batch = _read_blocks(head, payload, own if is_sound else table, is_sound)
+    batch.whole = False
+    return batch if batch.spans else None
+
+
+def _read_payload(file: File, head: _Head) -> tuple[bytes, bytes]:
+    """The records and the table of a batch."""
+    start = head.offset + BATCH_HEAD_SIZE
+    size = head.length - head.row_count * _TABLE_ROW.size
+    return file.read(start, size), file.read(start + size, head.length - size)
+
+
+def _read_blocks(head: _Head, payload: bytes, table: bytes, is_table_sound: bool) -> BatchRead:
+    """What of a batch is whole, block by block. Where records begin is known from a table that is sound alone."""
+    start = head.offset + BATCH_HEAD_SIZE
+    size = head.length - head.row_count * _TABLE_ROW.size
     rows = list(_TABLE_ROW.iter_unpack(table))
-    view = memoryview(payload)
     parts = [(first - start, last - start) for first, last in blocks(start, start + size)]
-    bad = [
-        (first, last)
-        for (first, last), (check, _) in zip(parts, rows, strict=True)
-        if last > len(payload) or crc32(view[first:last]) != check
-    ]
-    if not bad:
+    with memoryview(payload) as view:
+        bad = [
+            (first, last)
+            for (first, last), (check, _) in zip(parts, rows, strict=True)
+            if last > len(payload) or crc32(view[first:last]) != check
+        ]
+    if not bad and is_table_sound:
         return BatchRead(head, payload, [(0, size)], True)
-    return BatchRead(head, payload, _spans(payload, parts, [first for _, first in rows], bad), False)
+    firsts = [first if is_table_sound else 0 for _, first in rows]
+    return BatchRead(head, payload, _spans(payload, parts, firsts, bad), False)
 
 
 def _spans(
