@@ -15,7 +15,17 @@ from tests.server.support import MIB, PATIENCE, Client, InProcess, Most, Process
 
 from leveret.broker.broker import default_broker
 from leveret.server import alarms as module
-from leveret.server.alarms import FASTEST, LOOK_S, SOONEST_S, Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm
+from leveret.server.alarms import (
+    BEHIND_BYTES,
+    FASTEST,
+    LOOK_S,
+    SOONEST_S,
+    Alarm,
+    Alarms,
+    behind_bytes,
+    disk_alarm,
+    memory_alarm,
+)
 from leveret.server.config import Config
 from leveret.server.memory import (
     PAGE_BYTES,
@@ -695,3 +705,15 @@ def skip_to_cancel_ok(consumer: Client) -> None:
         kind, _, payload = consumer.frame()
         if kind == 1 and payload[:4] == b"\x00\x3c\x00\x1f":
             return
+
+
+def test_pressure_is_felt_before_memory_is_low() -> None:
+    """SPEC §8.5: with less than two fifths of its limit left, queues are asked at each look; of the disk nobody is."""
+    gauge, disk = Gauge(200), Gauge(1)
+    _, alarms = watched(Alarm(MEMORY, 1000, gauge.read), Alarm(DISK, 1000, disk.read))
+    asked: list[tuple[int, int]] = []
+    alarms.on_pressure = lambda limit, room: asked.append((limit, room))
+    for left in (1000, 400, 399, 1, -1):
+        gauge.left = left
+        alarms.look()
+    assert asked == [(1000, BEHIND_BYTES)] * 3

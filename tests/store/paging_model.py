@@ -7,22 +7,27 @@ at the one behind it; then the next life goes on with that.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import pytest
 from tests.store.support import Rig, body, letter
 
 from leveret.broker.consumer import Consumer, Window
+from leveret.broker.deduplication import HEADER, key_of
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
+from leveret.broker.relief import Relief
 from leveret.wire.values import Table
 
 LIMIT = 40
+PRIORITY_MAX = 3
 QUEUES: dict[str, Table] = {
     "mortal": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "plain"},
     "plain": {},
+    "ranked": {"x-max-priority": PRIORITY_MAX},
     "short": {"x-max-length": LIMIT},
+    "single": {"x-message-deduplication": True},
 }
 
 Snapshot = dict[int, dict[int, tuple[bytes, int]]]
@@ -35,6 +40,8 @@ class Known:
 
     body: bytes
     persistent: bool
+    priority: int = 0
+    key: bytes | None = None
     delivery_count: int = 0
     redelivered: bool = False
     ready: bool = True
@@ -69,7 +76,9 @@ class Life:
         for queue_id, queue in rig.store.queues.items():
             places = self.model[queue_id] = {}
             for entry in rig.ready(queue):
-                places[entry.seq] = Known(body(entry.message), True, entry.delivery_count, bool(entry.redelivered))
+                priority, key = entry.message.flags >> 24, key_of(entry.message)
+                known = Known(body(entry.message), True, priority, key, entry.delivery_count, bool(entry.redelivered))
+                places[entry.seq] = known
         self.states: dict[int, Snapshot] = {rig.store.synced: self.snapshot()}
 
     def known(self, queue: Queue) -> dict[int, Known]:
@@ -95,7 +104,13 @@ class Life:
     def delivered(self, queue: Queue, entry: Entry) -> None:
         places = self.known(queue)
         known = places[entry.seq]
-        earlier = [seq for seq, other in places.items() if other.ready and seq < entry.seq]
+        mine = (-known.priority, entry.seq) if queue.name == "ranked" else (0, entry.seq)
+        places_before = [
+            (seq, (-other.priority, seq) if queue.name == "ranked" else (0, seq))
+            for seq, other in places.items()
+            if other.ready
+        ]
+        earlier = [seq for seq, place in places_before if place < mine]
         if queue.name == "short":
             # It has dropped them.
             for seq in earlier:
@@ -132,6 +147,7 @@ class Life:
             (4, self.reject),
             (1, self.purge),
             (1, self.delete),
+            (2, self.relieve),
             (16, self.flush),
             (16, self.write),
             (12, self.spill),
@@ -151,11 +167,27 @@ class Life:
             persistent = self.choice.random() < 0.6
             content = b"%d:" % next(self.numbers) + b"x" * self.choice.choice([0, 10, 100, 400, 5000])
             names = list(QUEUES) if self.choice.random() < 0.25 else [self.choice.choice(list(QUEUES))]
+            priority = self.choice.randint(0, PRIORITY_MAX)
+            exchange = "" if len(names) == 1 else "fan"
+            said = {"headers": {HEADER: self.choice.randrange(60)}} if self.choice.random() < 0.5 else {}
+            delivery_mode = 2 if persistent else 1
+            message = letter(content, names[0], exchange, delivery_mode=delivery_mode, priority=priority, **said)
+            known = Known(content, persistent, priority, key_of(message))
             for name in names:
                 queue = self.rig.vhost.queues[name]
-                self.known(queue)[queue.next_seq] = Known(content, persistent)
-            exchange = "" if len(names) == 1 else "fan"
-            self.rig.publish(letter(content, names[0], exchange, delivery_mode=2 if persistent else 1))
+                if name != "single" or not self.has_key(queue, known.key):
+                    self.known(queue)[queue.next_seq] = replace(known)
+            self.rig.publish(message)
+
+    def has_key(self, queue: Queue, key: bytes | None) -> bool:
+        """Whether a queue that tells messages apart has one like this."""
+        return key is not None and any(known.key == key for known in self.known(queue).values())
+
+    def relieve(self) -> None:
+        """Memory is short: all queues leave what is ready to storage."""
+        relief = Relief(self.rig.broker, self.choice.choice([0, 3000]), 1 << 40)
+        while not relief.run(self.rig.broker.work):
+            self.rig.broker.work.begin()
 
     def queue(self) -> Queue:
         return self.rig.vhost.queues[self.choice.choice(list(QUEUES))]
@@ -220,7 +252,7 @@ class Life:
             known = self.known(queue).pop(entry.seq, None)
             queue.reject(entry)
             if known is not None and queue.name == "mortal":
-                self.known(letters)[seq] = Known(known.body, known.persistent)
+                self.known(letters)[seq] = replace(known, delivery_count=0, redelivered=False, ready=True)
                 seq += 1
         self.rig.drain()
 
@@ -298,10 +330,10 @@ def everything(rig: Rig, queue: Queue) -> dict[int, tuple[bytes, int]]:
     while queue.ready_count:
         entry = queue.take(False)
         if entry is None:
-            assert queue.loading is not None
+            # It is being brought back, or was while it was asked for.
             rig.settle_down()
             continue
-        assert entry.seq > max(found, default=0)
+        assert entry.seq > max(found, default=0) or queue.traits.max_priority
         assert entry.redelivered
         # Now: it may be a stub soon.
         found[entry.seq] = body(entry.message), entry.delivery_count

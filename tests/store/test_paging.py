@@ -8,6 +8,7 @@ import pytest
 from tests.store.paging_model import QUEUES, Life, declare
 from tests.store.support import Rig, body, letter
 
+from leveret.broker import relief
 from leveret.broker.message import Message
 from leveret.broker.pages import Sizes
 from leveret.store import store as store_module
@@ -22,6 +23,7 @@ OPERATIONS = 250
 def test_what_is_paged_out_comes_back_as_it_was(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """SPEC §8.5, §8.4 and §8.1: memory is bounded, space comes back, and nobody notices, nor after a crash."""
     monkeypatch.setattr(store_module, "SPILL_PIECE", 600)
+    monkeypatch.setattr(relief, "WORTHWHILE_BYTES", 1)
     choice = random.Random(seed)
     numbers = count()
     sizes = Sizes(choice.choice([4, 8, 12]), 1 << 16, choice.choice([2, 4]), 2048)

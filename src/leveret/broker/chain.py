@@ -102,6 +102,25 @@ class Chain:
             entry = entry.next
         return found
 
+    def cut_off(self) -> list[Entry]:
+        """Remove all that was never taken, but for one if nothing was given back; that is returned, in order."""
+        found: list[Entry] = []
+        entry = self._head
+        self._head = None
+        self._tail = None
+        while entry is not None:
+            following = entry.next
+            entry.next = None
+            if entry.waiting:
+                entry.waiting = False
+                found.append(entry)
+            else:
+                self._husks -= 1
+            entry = following
+        if found and self.first() is None:
+            self.append(found.pop(0))
+        return found
+
     def detach(self) -> list[Entry]:
         """Empty it; the heads of the chains that have to be taken apart."""
         heads = self._requeued
@@ -113,10 +132,16 @@ class Chain:
         self._husks = 0
         return heads
 
-    def stubs(self, limit: int) -> list[Entry]:
-        """The first entries that are stubs; only what was given back can be."""
-        first = max(0, len(self._requeued) - limit)
-        return [entry for entry in self._requeued[first:] if entry.waiting and is_stub(entry.message)]
+    def stubs(self, limit: int, body_bytes: int) -> list[Entry]:
+        """The stubs among the first entries, up to so many or so much in bodies; one at least, if the first is one."""
+        found: list[Entry] = []
+        for entry in self.span(0, limit):
+            if is_stub(entry.message):
+                found.append(entry)
+                body_bytes -= entry.message.body_size
+                if body_bytes <= 0:
+                    break
+        return found
 
     def join(self, other: "Chain") -> None:
         """Put all entries of another one behind; it is empty then."""
@@ -199,7 +224,11 @@ class Priorities(Chain):
         return [entry for chain in reversed(self._levels) for entry in chain.entries()]
 
     def span(self, offset: int, count: int) -> list[Entry]:
-        return self.entries()[offset : offset + count]
+        found: list[Entry] = []
+        for chain in reversed(self._levels):
+            if len(found) < offset + count:
+                found += chain.span(0, offset + count - len(found))
+        return found[offset:]
 
     def detach(self) -> list[Entry]:
         self._highest = 0

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from hashlib import blake2b
 
 from leveret.broker.arguments import INTEGERS
-from leveret.broker.message import Message
+from leveret.broker.message import Entry, Message
 from leveret.broker.timers import NEVER
 from leveret.wire.content import FLAG_HEADERS, properties_of
 from leveret.wire.values import Table, Value, encode_value, kind_of
@@ -59,9 +59,9 @@ class Cache:
 
 
 class Deduplication:
-    """The keys in hand, and those remembered after they have left."""
+    """The keys in hand, and those remembered after they have left; of what is only in storage they are known by seq."""
 
-    __slots__ = ("_here", "_left")
+    __slots__ = ("_here", "_left", "_noted")
 
     def __init__(self, arguments: Table) -> None:
         size, ttl = arguments.get("x-cache-size"), arguments.get("x-cache-ttl")
@@ -69,6 +69,17 @@ class Deduplication:
         limit = CACHE_SIZE_MAX if ttl_ms else 0
         self._left = Cache(int(size) if isinstance(size, int) else limit, ttl_ms)
         self._here: dict[bytes, int] = {}
+        self._noted: dict[int, bytes | None] = {}
+
+    def note(self, seq: int, key: bytes | None) -> None:
+        """The content of a message that is here goes, and its key with it."""
+        self._noted[seq] = key
+
+    def key_of(self, entry: Entry) -> bytes | None:
+        """The key of a message that leaves."""
+        if entry.seq in self._noted:
+            return self._noted.pop(entry.seq)
+        return key_of(entry.message)
 
     def seen(self, key: bytes | None, now: int) -> bool:
         """Whether a message with this key is here, or was recently."""
@@ -93,9 +104,14 @@ class Deduplication:
         if count > 1:
             self._here[key] = count - 1
 
-    def clear(self) -> None:
-        """All messages have left, and nobody need remember."""
-        self._here.clear()
+    def purge(self, entries: list[Entry] | None) -> None:
+        """These have left, or all, and nobody need remember."""
+        if entries is None:
+            self._here.clear()
+            self._noted.clear()
+            return
+        for entry in entries:
+            self.forget(self.key_of(entry))
 
 
 def key_of(message: Message) -> bytes | None:

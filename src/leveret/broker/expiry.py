@@ -88,7 +88,29 @@ class Expiry(Timer):
     def due(self, now: int) -> None:
         self._queue.expire(now)
 
-    def next_seq(self, now: int) -> int:
+    def drop_some(self, now: int) -> bool:
+        """Have the queue drop what has expired, as far as the budget goes; True if nothing expired is left."""
+        queue = self._queue
+        chain, work = queue.chain, queue.work
+        while work.left > 0:
+            if queue.cut:
+                self.cut_first()
+            entry = chain.first()
+            # What stays for a time of its own goes in the order of these times, not as it came.
+            if entry is None or not 0 < entry.expires_at <= now or queue.traits.stay_of is not None:
+                seq = self._next_seq(now)
+                if seq == 0:
+                    self._set_next(chain.first())
+                    queue.dispatch()
+                    return True
+                entry = self._entries.pop(seq, None)
+                if entry is None:
+                    queue.drop_paged(seq)
+                    continue
+            queue.drop(entry, "expired")
+        return False
+
+    def _next_seq(self, now: int) -> int:
         """The seq of a ready message with a time of its own that has expired, wherever it is; 0 if there is none."""
         heap = self._heap
         while heap:
@@ -101,11 +123,7 @@ class Expiry(Timer):
                 return item & SEQ_MASK
         return 0
 
-    def entry(self, seq: int) -> Entry | None:
-        """The entry of a ready message with a time of its own; None if it is paged out."""
-        return self._entries.pop(seq, None)
-
-    def set_next(self, first: Entry | None) -> None:
+    def _set_next(self, first: Entry | None) -> None:
         """Set the timer for what is left; `first` is the queue's first entry."""
         at = self._heap[0] >> 64 if self._heap else NEVER
         if first is not None and first.expires_at:

@@ -1,7 +1,7 @@
 cimport cython
 from leveret.octets cimport Room, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 
-cdef int RECORD_SIZE
+cdef int RECORD_SIZE, ROOM_MIN
 cdef long COUNT_MAX
 
 @cython.final
@@ -49,6 +49,7 @@ cdef class Pages:
     cpdef add(self, long long seq, long long location, Py_ssize_t body_size, long delivery_count, bint redelivered)
     @cython.locals(page=Page, at=Py_ssize_t, found=list)
     cpdef list span(self, Py_ssize_t offset, Py_ssize_t count)
+    cpdef put_before(self, Pages others)
     cpdef list take_all(self)
     @cython.locals(page=Page)
     cpdef Page take(self)

@@ -11,6 +11,7 @@ oldest page is given to storage to be loaded, and comes back as entries. Knows n
 from leveret.octets import put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 
 RECORD_SIZE = 24
+ROOM_MIN = 16
 # A queue with so much in bodies is a flood: its publisher may be heard a little later.
 FLOOD_BYTES = 1 << 20
 COUNT_MAX = (1 << 16) - 1
@@ -43,14 +44,17 @@ class Page:
     __slots__ = ("_records", "body_bytes", "count", "live_count")
 
     def __init__(self, room: int) -> None:
-        self._records = bytearray(room * RECORD_SIZE)
+        self._records = bytearray(min(room, ROOM_MIN) * RECORD_SIZE)
         self.count = 0
         self.live_count = 0
         self.body_bytes = 0
 
     def add(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> None:
-        p = self._records
         at = self.count * RECORD_SIZE
+        if at == len(self._records):
+            # Of many queues each may have a few.
+            self._records.extend(bytes(max(at, ROOM_MIN * RECORD_SIZE)))
+        p = self._records
         put_u64(p, at, seq)
         put_u64(p, at + 8, location)
         put_u32(p, at + 16, body_size)
@@ -153,6 +157,16 @@ class Pages:
                         offset -= 1
                 at += 1
         return found
+
+    def put_before(self, others: "Pages") -> None:
+        """Put pages, which are of no other use then, before all that are here."""
+        if self._last is None:
+            self._last = others._last
+        elif others._last is not None:
+            others._last.close()
+        self._pages[:0] = others._pages
+        self.count += others.count
+        self.body_bytes += others.body_bytes
 
     def take_all(self) -> list[Page]:
         """All pages."""

@@ -50,10 +50,12 @@ cdef class Queue:
     cdef public long long back_seq
     cdef public object loading
     cdef public list handed
+    cdef public object shelf
+    cdef public long long touched
     cdef object _timers
     cdef public object expiry
     cdef public bint cut
-    cdef object _deduplication
+    cdef public object deduplication
     cdef public bint trimming
     cdef public Tally tally
     cdef public object discard
@@ -67,7 +69,7 @@ cdef class Queue:
     @cython.locals(entry=Entry, kept=list)
     cpdef requeue(self, list entries)
     @cython.locals(entry=Entry)
-    cpdef restore(self, list entries, long long next_seq)
+    cpdef restore(self, object entries, long long next_seq)
     cpdef Py_ssize_t purge(self) except -1
     cpdef Py_ssize_t delete(self) except -1
     cpdef subscribe(self, Consumer consumer)
@@ -84,7 +86,7 @@ cdef class Queue:
     cdef _add(self, Entry entry)
     @cython.locals(entry=Entry)
     cdef Entry _next(self)
-    cdef _flood(self)
+    cdef _flood(self, Entry entry)
     cdef _strip(self, Entry entry)
     @cython.locals(entry=Entry)
     cpdef filled(self, list entries)
@@ -115,8 +117,7 @@ cdef class Queue:
     cdef _watch(self, list entries)
     cdef object _expiring(self)
     @cython.locals(entry=Entry)
-    cdef _drop_paged(self, long long seq)
-    @cython.locals(entry=Entry, seq="long long")
+    cpdef drop_paged(self, long long seq)
     cpdef bint expire_some(self, long long now) except -1
     @cython.locals(size=Py_ssize_t, consumer=Consumer)
     cdef _release(self, Entry entry)

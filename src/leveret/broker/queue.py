@@ -13,6 +13,7 @@ clock; never calls the broker: what it drops and what that causes goes to the wo
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import Traits
@@ -24,6 +25,7 @@ from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.message import Entry, Message, is_stub, new_entry
 from leveret.broker.pages import FLOOD_BYTES, Page, Pages, Sizes
 from leveret.broker.rewriting import counted
+from leveret.broker.shelf import Shelf
 from leveret.broker.tally import Tally
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
@@ -33,8 +35,6 @@ from leveret.wire.values import Table
 if TYPE_CHECKING:
     from leveret.broker.policy import Policy
 
-# From here on a publisher waits a moment for consumers that are busy reading.
-
 
 class Queue:
     """One queue of one virtual host.
@@ -42,11 +42,11 @@ class Queue:
     `owner` is the connection an exclusive queue belongs to. `unused` is done when the last consumer leaves, `expired` when
     the lease (x-expires) ends, `burial` when something was dropped that has somewhere to go; `dead` is what that is.
     `hidden` says that it is none of its vhost's queues. `ledger` and `hold` are storage's. `mark` and `is_queue` serve the
-    router. `cut` says that a change has left messages less time (`Expiry.cut_first`).
+    router. `cut` says that a change has left messages less time (`Expiry.cut_first`). `touched` is when something came or
+    went last.
     """
 
     __slots__ = (
-        "_deduplication",
         "_timers",
         "arguments",
         "auto_delete",
@@ -59,6 +59,7 @@ class Queue:
         "chain",
         "cut",
         "dead",
+        "deduplication",
         "deferred",
         "deleted",
         "discard",
@@ -83,10 +84,12 @@ class Queue:
         "ready_bytes",
         "ready_count",
         "rotation",
+        "shelf",
         "sizes",
         "special",
         "tally",
         "title",
+        "touched",
         "traits",
         "trimming",
         "unacked_bytes",
@@ -137,12 +140,14 @@ class Queue:
         self.back_seq = 0
         self.loading: Page | list[Entry] | None = None
         self.handed: list[Entry] = []
+        self.shelf = Shelf(self)
+        self.touched = work.now
         self.expiry: Expiry | None = None
         self.cut = False
         self.discard: Discard | None = None
         self.tally = Tally()
         self.trimming = False
-        self._deduplication: Deduplication | None = None
+        self.deduplication: Deduplication | None = None
 
     # Commands
 
@@ -154,6 +159,7 @@ class Queue:
         self.next_seq += 1
         self.work.left -= 1
         self.tally.publish += 1
+        self.touched = now
         stored = self.ledger is not None and message.flags & PERSISTENT
         if self.ready_count == 0 and self.rotation.active_count != 0 and self._offer(entry):
             if stored:
@@ -219,6 +225,8 @@ class Queue:
                 entry.message = counted(entry.message, entry.delivery_count)
             self.ready_count += 1
             self.ready_bytes += entry.message.body_size
+            if is_stub(entry.message):
+                self.shelf.body_bytes += entry.message.body_size
             kept.append(entry)
         if kept:
             self.chain.put_back(kept)
@@ -238,8 +246,9 @@ class Queue:
         count = self.ready_count
         self.ready_count = 0
         self.ready_bytes = 0
-        if self._deduplication is not None:
-            self._forget_keys()
+        if self.deduplication is not None:
+            # What is unacknowledged is still here.
+            self.deduplication.purge(self.chain.entries() if self.unacked_count else None)
         teller = self._purged()
         pages = self.pages.take_all()
         if isinstance(self.loading, Page):
@@ -250,6 +259,7 @@ class Queue:
         self.discard = discard if teller is not None and teller is self.ledger else None
         self.back_count = 0
         self.back_bytes = 0
+        self.shelf.clear()
         self.paged = False
         self.loading = None
         if self.expiry is not None:
@@ -267,15 +277,15 @@ class Queue:
             self.lease.stop()
         return self.purge()
 
-    def restore(self, entries: list[Entry], next_seq: int) -> None:
+    def restore(self, entries: Iterable[Entry], next_seq: int) -> None:
         """Take back what storage has kept, in order."""
         for entry in entries:
             if self.traits.counts_deliveries and entry.delivery_count:
                 entry.message = counted(entry.message, entry.delivery_count)
-            if self._deduplication is not None:
-                self._deduplication.add(key_of(entry.message))
+            if self.deduplication is not None:
+                self.deduplication.add(key_of(entry.message))
             self._add(entry)
-        self._watch(entries)
+            self._watch([entry])
         self.next_seq = next_seq
         self._restored()
         self._trim()
@@ -290,8 +300,8 @@ class Queue:
         self.traits = traits
         if traits.max_priority and not isinstance(self.chain, Priorities):
             self.chain = Priorities(traits.max_priority)
-        if traits.deduplicates and self._deduplication is None:
-            self._deduplication = Deduplication(self.arguments)
+        if traits.deduplicates and self.deduplication is None:
+            self.deduplication = Deduplication(self.arguments)
         if traits.expires_ms is not None:
             if self.lease is None:
                 self.lease = Lease(self, self._timers, now)
@@ -386,7 +396,7 @@ class Queue:
             self.unacked_bytes += size
         else:
             self.tally.deliver_no_ack += 1
-            if self._deduplication is not None:
+            if self.deduplication is not None:
                 self._left(entry)
             if self.ledger is not None or entry.location != 0:
                 self._gone(entry)
@@ -404,7 +414,7 @@ class Queue:
         self.ready_count += 1
         self.ready_bytes += entry.message.body_size
         if self.ready_bytes > self.sizes.watched_bytes or self.ready_count > self.sizes.window_count:
-            self._flood()
+            self._flood(entry)
 
     def _next(self) -> Entry | None:
         """The first ready message that has not expired."""
@@ -421,7 +431,7 @@ class Queue:
             entry = self.chain.first()
         if entry is not None and entry.message.header_size == 0:
             if self.loading is None:
-                stubs = self.chain.stubs(self.sizes.page_count)
+                stubs = self.chain.stubs(self.sizes.page_count, self.sizes.page_bytes)
                 self.loading = stubs
                 self.work.storage.load_stubs(self, stubs)
             return None
@@ -436,6 +446,7 @@ class Queue:
             self.dispatch()
 
     def _remove_first(self, entry: Entry) -> None:
+        self.touched = self.work.now
         self.ready_count -= 1
         self.ready_bytes -= entry.message.body_size
         self.chain.remove(entry)
@@ -449,7 +460,7 @@ class Queue:
         self.handed.append(entry)
         if len(self.handed) > self.sizes.page_count:
             # Not this one, which may be here twice: it may still have to take its place, and its content is being sent.
-            handed = [other for other in self.handed if other is not entry]
+            handed = [other for other in self.handed if other is not entry and other.queue is self]
             self.handed = [entry]
             self.work.storage.strip(self, handed)
 
@@ -458,26 +469,30 @@ class Queue:
         if self.loading is not entries:
             return
         self.loading = None
-        if self.traits.counts_deliveries:
-            for entry in entries:
-                if not is_stub(entry.message):
+        for entry in entries:
+            if entry.waiting and not is_stub(entry.message):
+                self.shelf.body_bytes -= entry.message.body_size
+                if self.traits.counts_deliveries:
                     entry.message = counted(entry.message, entry.delivery_count)
         self.rotation.revive()
         self.dispatch()
 
     # Beyond the window: [front, in memory] [pages] [back, in memory until it makes a page]
 
-    def _flood(self) -> None:
+    def _flood(self, entry: Entry) -> None:
         if self.ready_bytes > FLOOD_BYTES:
             self.work.flooded = self
-        if self.paged or not self.work.storage.pages or not self.pageable():
+        if self.paged or not self.work.storage.pages:
             return
         if self.ready_count > self.sizes.window_count or self.ready_bytes > self.sizes.window_bytes:
-            self.paged = True
-            self.back_seq = self.next_seq
+            if self.pageable():
+                self.paged = True
+                self.back_seq = self.next_seq
+            else:
+                self.shelf.add(entry)
 
     def pageable(self) -> bool:
-        """Not with priorities, nor where messages are told apart or stay for times of their own."""
+        """Not with priorities, nor where messages are told apart or stay for times of their own: their places stay."""
         traits = self.traits
         return not (traits.max_priority or traits.deduplicates or traits.stay_of is not None)
 
@@ -493,6 +508,14 @@ class Queue:
         self.back_bytes += entry.message.body_size
         if self.back_count >= 2 * self.sizes.page_count or self.back_bytes >= 2 * self.sizes.page_bytes:
             self.work.storage.page_out(self)
+
+    def front_paged_out(self, pages: Pages) -> None:
+        """Storage has made pages of what was in front and was never taken."""
+        self.pages.put_before(pages)
+        self.shelf.put_rest(self.chain.entries())
+        if not self.paged and pages.count:
+            self.paged = True
+            self.back_seq = self.next_seq
 
     def _load(self) -> None:
         """Bring the next page to the front; without one, the back is the front."""
@@ -557,6 +580,8 @@ class Queue:
 
     def _take_out(self, entry: Entry) -> None:
         """Take a ready message out, wherever it is in memory."""
+        if is_stub(entry.message):
+            self.shelf.body_bytes -= entry.message.body_size
         if entry is self.chain.first():
             self._remove_first(entry)
         else:
@@ -620,17 +645,8 @@ class Queue:
         return self.ledger.locations
 
     def _left(self, entry: Entry) -> None:
-        if self._deduplication is not None:
-            self._deduplication.remove(key_of(entry.message), self.work.now)
-
-    def _forget_keys(self) -> None:
-        assert self._deduplication is not None
-        if self.unacked_count == 0:
-            self._deduplication.clear()
-            return
-        # What is unacknowledged is still here.
-        for entry in self.chain.entries():
-            self._deduplication.forget(key_of(entry.message))
+        if self.deduplication is not None:
+            self.deduplication.remove(self.deduplication.key_of(entry), self.work.now)
 
     # Limits and times
 
@@ -638,19 +654,20 @@ class Queue:
         traits = self.traits
         self.work.left -= 1
         key = None
-        if self._deduplication is not None:
+        if self.deduplication is not None:
             key = key_of(message)
-            if self._deduplication.seen(key, now):
+            if self.deduplication.seen(key, now):
                 return True
         entry = new_entry(message, self.next_seq)
+        self.touched = now
         if traits.overflow != "drop-head" and self._too_much(1, message.body_size):
             if traits.overflow == "reject-publish-dlx":
                 self._bury(entry, "maxlen")
             return False
         self.next_seq += 1
         self.tally.publish += 1
-        if self._deduplication is not None:
-            self._deduplication.add(key)
+        if self.deduplication is not None:
+            self.deduplication.add(key)
         ttl_ms = self._ttl_ms(message)
         if ttl_ms >= 0:
             entry.expires_at = now + ttl_ms
@@ -733,28 +750,9 @@ class Queue:
 
     def expire_some(self, now: int) -> bool:
         """Drop what has expired as far as the budget goes; True if nothing expired is left."""
-        expiry = self.expiry
-        if expiry is None or self.deleted:
-            return True
-        while self.work.left > 0:
-            if self.cut:
-                expiry.cut_first()
-            entry = self.chain.first()
-            # What stays for a time of its own goes in the order of these times, not as it came.
-            if entry is None or not entry.expires_at or entry.expires_at > now or self.traits.stay_of is not None:
-                seq = expiry.next_seq(now)
-                if seq == 0:
-                    expiry.set_next(self.chain.first())
-                    self.dispatch()
-                    return True
-                entry = expiry.entry(seq)
-                if entry is None:
-                    self._drop_paged(seq)
-                    continue
-            self.drop(entry, "expired")
-        return False
+        return self.expiry is None or self.deleted or self.expiry.drop_some(now)
 
-    def _drop_paged(self, seq: int) -> None:
+    def drop_paged(self, seq: int) -> None:
         """Drop a message that has expired while it was paged out."""
         self.work.left -= 1
         entry = self.work.storage.stub(*self.pages.remove(seq))
@@ -764,7 +762,7 @@ class Queue:
 
     def _forget(self, entry: Entry) -> None:
         self._release(entry)
-        if self._deduplication is not None:
+        if self.deduplication is not None:
             self._left(entry)
 
     def _release(self, entry: Entry) -> None:

@@ -44,6 +44,9 @@ class Storage:
     def page_out(self, queue: Any) -> None:
         """Keep the content of a queue's oldest messages in `back`, and make them a page."""
 
+    def page_out_all(self, queue: Any) -> None:
+        """Do that with all that is ready, but for what was taken before, or one message."""
+
     def load(self, queue: Any, page: Page) -> None:
         """Bring back what was paged out; `queue.loaded` is called with it, later."""
 

@@ -73,6 +73,8 @@ class VirtualHost:
         self.operator_policies = Policies(operator=True)
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
+        # Those of exchanges that keep messages.
+        self.hidden: dict[Queue, None] = {}
         self.router = Router(self.exchanges)
         self.work = broker.work
         # Of channels that are closed.
@@ -301,12 +303,14 @@ class VirtualHost:
         queue = Queue(name, title, self._broker.work, {}, self._broker.timers)
         queue.hidden = True
         queue.durable = durable
+        self.hidden[queue] = None
         if durable:
             self._broker.storage.adopt(queue, self.name, "hidden", {})
         return queue
 
     def remove_hidden_queue(self, queue: Queue) -> None:
         """Remove such a queue with its messages."""
+        self.hidden.pop(queue, None)
         if queue.durable:
             self._broker.storage.abandon(queue, self.name, "hidden")
         queue.delete()

@@ -8,10 +8,12 @@ Memory and disk are looked at by a timer, and storage after each read. Nothing i
       than `FASTEST`. So the less is left, the more often, and nothing has to be known of what grows.
   (3) A turn of the loop, in which no timer runs, may bring some MiB from each of a thousand clients: there is a look too
       when a quarter of what is left has been read.
-  (4) An alarm that is set is looked at once a second, and is over when a twentieth of its limit is left.
+  (4) An alarm that is set is looked at once a second, and is over when a twentieth of its limit is left. Memory is looked
+      at more often then: queues leave what they have to storage, and publishers wait for that.
   (5) Storage that has fallen behind stops those who gave it most to write: half as much as the first of them, or more. Only
       if what the others bring makes it half as much again all publishers are stopped.
-  (6) Memory that is free and only kept by the heap is given back before memory counts as low, which it does if that was not
+  (6) Before memory is low it is under pressure: queues are asked to leave what they can to storage (`broker/relief.py`).
+  (7) Memory that is free and only kept by the heap is given back before memory counts as low, which it does if that was not
       a twentieth of the limit: giving back is slow, and must be rare.
 """
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 1.0
 SOONEST_S = 0.002
+RELIEVED_S = 0.1
 # Bytes a second.
 FASTEST = 2 << 30
 FAR = 1 << 62
@@ -48,6 +51,9 @@ BEHIND_SEGMENT_PART = 2
 LATELY = 4
 
 LOW_ON_DISK = "low on disk"
+LOW_ON_MEMORY = "low on memory"
+# Memory is under pressure when so many fifths of its limit are left, or less.
+PRESSURE_FIFTHS = 2
 
 log = logging.getLogger("leveret.alarms")
 
@@ -87,7 +93,7 @@ class Alarm:
 
 def memory_alarm(watermark: float, trim: Callable[[], None]) -> Alarm:
     """For more memory in use than a number of bytes, or than a part of what there is if it is at most 1."""
-    alarm = Alarm("low on memory", memory_limit(watermark), lambda: alarm.limit - resident_bytes(), trim)
+    alarm = Alarm(LOW_ON_MEMORY, memory_limit(watermark), lambda: alarm.limit - resident_bytes(), trim)
     return alarm
 
 
@@ -131,6 +137,7 @@ class Alarms:
         self._used = False
         self._quiet = False
         self._delay_s = LOOK_S
+        self._relieved = False
         # Bytes until the next look.
         self._unread = READ_MIN
         # Whether storage is behind, what each connection gave it to write lately, all of that, and the most of one.
@@ -140,6 +147,8 @@ class Alarms:
         self._most = 0
         # Called now and then while nothing much happens, and while space is short, which it is told.
         self.on_quiet: Callable[[bool], None] | None = None
+        # Called while memory is under pressure, with its limit and how much may wait for the disk.
+        self.on_pressure: Callable[[int, int], None] | None = None
 
     @property
     def watched(self) -> list[Alarm]:
@@ -217,14 +226,21 @@ class Alarms:
 
     def look(self) -> None:
         """Look at memory and disk, and settle when to do so again."""
-        lefts = [(alarm.look(), alarm.is_set) for alarm in self._alarms]
+        lefts = [(self._look_at(alarm), alarm.is_set) for alarm in self._alarms]
         # One that is set can only get better, and may take its time.
         left = min([left for left, is_set in lefts if not is_set], default=FAR)
         self._delay_s = min(LOOK_S, max(SOONEST_S, left / FASTEST))
+        self._relieved = any(alarm.is_set and alarm.reason == LOW_ON_MEMORY for alarm in self._alarms)
         self._unread = max(READ_MIN, left // READ_PART)
         reason = " & ".join(alarm.reason for alarm in self._alarms if alarm.is_set)
         if reason != self._broker.alarm:
             self._throttle(reason, self._broker.flow)
+
+    def _look_at(self, alarm: Alarm) -> int:
+        left = alarm.look()
+        if self.on_pressure is not None and alarm.reason == LOW_ON_MEMORY and left < alarm.limit * PRESSURE_FIFTHS // 5:
+            self.on_pressure(alarm.limit, self._behind_bytes)
+        return left
 
     def _throttle(self, alarm: str, flow: bool) -> None:
         self._broker.throttle(alarm, flow)
@@ -238,7 +254,8 @@ class Alarms:
         short = any(alarm.is_set and alarm.reason == LOW_ON_DISK for alarm in self._alarms)
         if self.on_quiet is not None and (self._quiet or short):
             self.on_quiet(short)
-        self._arm(LOOK_S if self._quiet else self._delay_s)
+        delay_s = LOOK_S if self._quiet else self._delay_s
+        self._arm(min(delay_s, RELIEVED_S) if self._relieved and self.on_pressure is not None else delay_s)
 
     def _arm(self, delay_s: float) -> None:
         if self._timer is not None:

@@ -73,6 +73,7 @@ class Node:
         alarms = self._alarms = alarms_of(self._config, loop, self.broker, self._heap)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap, alarms)
         alarms.on_quiet = outbox.tidy
+        alarms.on_pressure = outbox.relieve
 
         def transport(link: Link | None = None) -> Transport:
             return Transport(self.broker, inbox, outbox, alarms, self.transports, loop, link)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from leveret.broker.broker import Broker
+from leveret.broker.relief import Relief
 from leveret.broker.timers import NEVER
 from leveret.server.alarms import Alarms
 from leveret.server.clock import now_ms
@@ -24,6 +25,9 @@ T = TypeVar("T")
 log = logging.getLogger("leveret.server")
 
 HOLD_S = 0.002
+# What part of the memory's limit queues may have in memory under pressure; and a rest where that did not help.
+QUEUES_PART = 4
+REST_MS = 1000
 TIMERS_A_TURN = 1000
 
 
@@ -42,6 +46,8 @@ class Outbox:
         self._scheduled = False
         self._closed = False
         self._armed_at = NEVER
+        self._relief: Relief | None = None
+        self._relieved_at = 0
         self._alarm: asyncio.TimerHandle | None = None
         self._unsynced: list[Transport] = []
         self._synced_waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -67,6 +73,9 @@ class Outbox:
         for transport in unsynced:
             self._have(transport, transport.on_synced)
         self._tell_waiters()
+        if self._relief is not None and self._relief.paused:
+            self._relief.paused = False
+            self._broker.work.add(self._relief)
         self.schedule()
 
     async def change(self, function: Callable[[], T]) -> T:
@@ -181,6 +190,17 @@ class Outbox:
         storage = self._broker.storage
         storage.tidy(short)
         if self._broker.work or storage.position() > storage.synced:
+            self.schedule()
+
+    def relieve(self, memory_limit: int, room: int) -> None:
+        """Memory is under pressure: have queues leave to storage what they can, `room` octets at a time."""
+        relief = self._relief
+        if relief is not None and (not relief.done or (not relief.helped and now_ms() < self._relieved_at + REST_MS)):
+            return
+        if self._broker.storage.pages:
+            self._relief = Relief(self._broker, memory_limit // QUEUES_PART, room)
+            self._relieved_at = now_ms()
+            self._broker.work.add(self._relief)
             self.schedule()
 
     def arm(self) -> None:

@@ -1,6 +1,6 @@
 cimport cython
 from leveret.broker.chain cimport Chain
-from leveret.broker.message cimport Entry, Message, new_entry, new_message
+from leveret.broker.message cimport Entry, Message, is_stub, new_entry, new_message
 from leveret.broker.pages cimport Page, Pages
 from leveret.broker.queue cimport Queue
 from leveret.store.journal cimport Journal
@@ -13,8 +13,12 @@ cdef long STORED
 cdef long long OFFSET_MASK
 cdef long SPILL_NUMBER, GAP_MAX, READ_AHEAD
 
-@cython.locals(spill=Journal, back=Chain, entry=Entry, first=Entry, body_bytes="long long", location="long long")
+@cython.locals(back=Chain, entry=Entry, first=Entry, body_bytes="long long")
 cpdef page_out(object store, Queue queue)
+@cython.locals(pages=Pages, entry=Entry)
+cpdef page_out_all(object store, Queue queue)
+@cython.locals(location="long long")
+cdef _add_to(Pages pages, Entry entry, Queue queue, Journal spill)
 cpdef check_placed(Queue queue, Entry entry)
 @cython.locals(spill=Journal, entry=Entry)
 cpdef strip(object store, Queue queue, list entries)

@@ -14,12 +14,13 @@ there before.
 import logging
 from typing import TYPE_CHECKING
 
-from leveret.broker.message import Entry, Message, Origin, new_entry, new_message
-from leveret.broker.pages import Page
+from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
+from leveret.broker.pages import Page, Pages
 from leveret.broker.queue import Queue
 from leveret.broker.storage import STORED
 from leveret.octets import put_u64, u16_at, u32_at, u64_at
 from leveret.store.checks import overlaps
+from leveret.store.journal import Journal
 from leveret.store.layout import NUMBER_MASK, OFFSET_MASK, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.records import check_room, read_message
 from leveret.store.segment import Segment
@@ -41,7 +42,6 @@ _STUBS: dict[tuple[int, int], Message] = {}
 def page_out(store: "Store", queue: Queue) -> None:
     """Make a page of the oldest messages in a queue's back."""
     store.work.store()
-    spill = store.spill
     back = queue.back
     body_bytes = 0
     for _ in range(queue.sizes.page_count):
@@ -51,16 +51,33 @@ def page_out(store: "Store", queue: Queue) -> None:
         back.remove(entry)
         body_bytes += entry.message.body_size
         queue.back_count -= 1
-        location = entry.location
-        if location == 0:
-            check_placed(queue, entry)
-            location = spill.keep(entry.message, entry)
-        if queue.expiry is not None:
-            queue.expiry.paged_out(entry)
-        queue.pages.add(entry.seq, location, entry.message.body_size, entry.delivery_count, entry.redelivered)
+        _add_to(queue.pages, entry, queue, store.spill)
     queue.back_bytes -= body_bytes
     first = back.first()
     queue.back_seq = queue.next_seq if first is None else first.seq
+
+
+def page_out_all(store: "Store", queue: Queue) -> None:
+    """Make pages of all that is ready and was never taken, but for one."""
+    store.work.store()
+    pages = Pages(queue.sizes)
+    for entry in queue.chain.cut_off():
+        if is_stub(entry.message):
+            queue.shelf.body_bytes -= entry.message.body_size
+        _add_to(pages, entry, queue, store.spill)
+    queue.front_paged_out(pages)
+    while queue.back_count:
+        page_out(store, queue)
+
+
+def _add_to(pages: Pages, entry: Entry, queue: Queue, spill: Journal) -> None:
+    location = entry.location
+    if location == 0:
+        check_placed(queue, entry)
+        location = spill.keep(entry.message, entry)
+    if queue.expiry is not None:
+        queue.expiry.paged_out(entry)
+    pages.add(entry.seq, location, entry.message.body_size, entry.delivery_count, entry.redelivered)
 
 
 def check_placed(queue: Queue, entry: Entry) -> None:
@@ -74,15 +91,14 @@ class Unplaced(OSError):
 
 
 def strip(store: "Store", queue: Queue, entries: list[Entry]) -> None:
-    """Leave stubs of what is still unacknowledged."""
+    """Leave stubs of these."""
     store.work.store()
     spill = store.spill
     for entry in entries:
-        if entry.queue is queue:
-            if entry.location == 0:
-                check_placed(queue, entry)
-                entry.location = spill.keep(entry.message, entry)
-            entry.message = stub_of(entry.message.flags, entry.message.body_size)
+        if entry.location == 0:
+            check_placed(queue, entry)
+            entry.location = spill.keep(entry.message, entry)
+        entry.message = stub_of(entry.message.flags, entry.message.body_size)
 
 
 def stub_of(flags: int, body_size: int) -> Message:
@@ -105,7 +121,7 @@ class Filling:
         self.queue = queue
         self._stubs = stubs
         page = Page(len(stubs))
-        for entry in reversed(stubs):
+        for entry in stubs:
             page.add(entry.seq, entry.location, entry.message.body_size, entry.delivery_count, entry.redelivered)
         self._reading = Reading(store, queue, page)
 

@@ -33,6 +33,7 @@ from leveret.store.segment import (
     HEADER_SIZE,
     BatchRead,
     Segment,
+    batch_end,
     next_batch_offset,
     open_segment,
     read_batch,
@@ -325,12 +326,16 @@ class Recovery:
             offset = following
 
     def _salvage(self, segment: Segment, offset: int, number: int) -> None:
-        """Take what is left of a damaged batch at the end."""
-        batch = self._left_of_batch(segment, offset, segment.size, number)
-        self._report(segment, offset, segment.size, batch)
-        if batch is not None:
-            self._count(segment, batch)
-            self._gather(batch)
+        """Take what is left of the damaged batches at the end."""
+        while offset < segment.size:
+            following = batch_end(segment, offset) or segment.size
+            batch = self._left_of_batch(segment, offset, following, number)
+            self._report(segment, offset, following, batch)
+            if batch is not None:
+                self._count(segment, batch)
+                self._gather(batch)
+            self._gap_known = True
+            offset, number = following, number + 1
 
     def _left_of_batch(self, segment: Segment, offset: int, following: int, number: int) -> BatchRead | None:
         """What is left of a batch; without a head it has this number, and ends where the next one begins."""
@@ -437,7 +442,10 @@ class Recovery:
                 batch = salvage_headless(segment, offset, *self._headless[segment.number, offset])
             if batch is not None:
                 yield batch
-            offset = next_batch_offset(segment, offset) if batch is None else batch.following
+            if batch is not None:
+                offset = batch.following
+            else:
+                offset = next_batch_offset(segment, offset) or batch_end(segment, offset)
 
     def _place(self, segment: Segment, batch: BatchRead, at: int, end: int, found: dict[int, Found]) -> None:
         payload = batch.payload
@@ -490,11 +498,10 @@ class Recovery:
             queue.restore(all_entries(store, queue, pages), gone.highest + 1)
 
 
-def all_entries(store: Store, queue: Queue, pages: Pages) -> list[Entry]:
-    """Everything in these pages, in memory."""
-    entries: list[Entry] = []
+def all_entries(store: Store, queue: Queue, pages: Pages) -> Iterator[Entry]:
+    """Everything in these pages, one page after the other."""
     while pages:
         reading = Reading(store, queue, pages.take())
         reading.read()
-        entries += reading.entries()
-    return entries
+        yield from reading.entries()
+        reading.end()

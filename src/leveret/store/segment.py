@@ -340,7 +340,7 @@ def batches_left(segment: Segment, file: File | None = None) -> Iterator[BatchRe
     while offset is not None and offset < segment.written:
         batch = salvage_batch(segment, offset, file)
         if batch is None:
-            following = next_batch_offset(segment, offset, file)
+            following = next_batch_offset(segment, offset, file) or batch_end(segment, offset, file)
             batch = salvage_headless(segment, offset, following or segment.written, 0, file)
             offset = following
         else:
@@ -356,6 +356,12 @@ def next_batch_offset(segment: Segment, offset: int, file: File | None = None) -
     # A head that is whole says where its batch ends.
     at = offset + 8 if head is None else offset + BATCH_HEAD_SIZE + head.length
     return _next_batch_offset(file, at, segment.written, segment.salt)
+
+
+def batch_end(segment: Segment, offset: int, file: File | None = None) -> int | None:
+    """Where the batch at `offset` ends, by its head; None if that is not whole."""
+    head = _read_head(file or segment.file, offset, segment.salt)
+    return None if head is None else min(segment.written, offset + BATCH_HEAD_SIZE + head.length)
 
 
 class _Head:

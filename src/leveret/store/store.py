@@ -25,7 +25,7 @@ from leveret.store.definitions import Change, DefinitionsFile, packed, put, remo
 from leveret.store.holding import Hold
 from leveret.store.journal import BatchToWrite, Journal, Ledger
 from leveret.store.layout import GROUP_MAX, HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
-from leveret.store.paging import Filling, Reading, Unplaced, page_out, strip, stub_of
+from leveret.store.paging import Filling, Reading, Unplaced, page_out, page_out_all, strip, stub_of
 from leveret.store.peeking import Peek
 from leveret.store.records import Place, read_head, read_message, read_place
 from leveret.store.segment import HEADER_SIZE, Segment
@@ -376,6 +376,12 @@ class Store(Storage):
     def page_out(self, queue: Queue) -> None:
         try:
             page_out(self, queue)
+        except Unplaced as error:
+            self.fail(error)
+
+    def page_out_all(self, queue: Queue) -> None:
+        try:
+            page_out_all(self, queue)
         except Unplaced as error:
             self.fail(error)
 

@@ -1,0 +1,208 @@
+"""What leaves memory when that runs low, and what does beyond the window of queues that have no order."""
+
+from typing import Any
+
+import pytest
+from tests.store.support import Rig, body, letter
+
+from leveret.broker.deduplication import HEADER
+from leveret.broker.message import is_stub
+from leveret.broker.pages import Sizes
+from leveret.broker.queue import Queue
+from leveret.broker.relief import ENTRY_BYTES, Relief, held_bytes
+from leveret.wire.values import Table
+
+SIZES = Sizes(16, 1 << 16, 4, 1 << 14)
+PLENTY = 1 << 40
+SIZE = 8000
+
+
+def numbered(number: int) -> bytes:
+    return b"%06d" % number + bytes(SIZE - 6)
+
+
+def relieve(rig: Rig, goal: int = 0, room: int = PLENTY) -> Relief:
+    relief = Relief(rig.broker, goal, room)
+    rig.broker.work.begin()
+    while not relief.run(rig.broker.work):
+        rig.broker.work.begin()
+    return relief
+
+
+def take_all(rig: Rig, queue: Queue) -> list[int]:
+    found = []
+    while queue.ready_count:
+        entry = queue.take(False)
+        if entry is not None:
+            found.append(int(body(entry.message)[:6]))
+            queue.settle(entry)
+        rig.settle_down()
+    return found
+
+
+def test_queues_that_were_unused_for_longest_leave_memory_first() -> None:
+    """SPEC §8.5: only as many as are needed do, and what they have comes back in order."""
+    rig = Rig()
+    names = ["second", "third", "first"]
+    for name in names:
+        rig.queue(name)
+    for name in sorted(names):
+        rig.broker.work.now += 1000
+        for number in range(10):
+            rig.publish(letter(numbered(number), name))
+    rig.settle_down()
+    held = held_bytes(rig.vhost.queues["first"])
+    assert held >= 10 * SIZE
+    relief = relieve(rig, 2 * held + ENTRY_BYTES)
+    assert (relief.done, relief.helped) == (True, True)
+    assert [rig.vhost.queues[name].pages.count for name in ("first", "second", "third")] == [9, 0, 0]
+    relieve(rig, held + 2 * ENTRY_BYTES)
+    assert [rig.vhost.queues[name].pages.count for name in ("first", "second", "third")] == [9, 9, 0]
+    assert not relieve(rig, held + 2 * ENTRY_BYTES).helped
+    rig.settle_down()
+    rig.check([])
+    for name in names:
+        assert take_all(rig, rig.vhost.queues[name]) == list(range(10))
+    rig.check([])
+
+
+def test_nothing_is_added_to_much_that_waits_for_the_disk() -> None:
+    """SPEC §8.6: what is on its way to the disk is in memory too."""
+    rig = Rig(held=True)
+    for name in ("a", "b"):
+        rig.queue(name)
+        for number in range(10):
+            rig.publish(letter(numbered(number), name, delivery_mode=1))
+    rig.flush()
+    relief = relieve(rig, 0, 0)
+    assert (relief.paused, relief.done, relief.helped) == (True, False, False)
+    relief = relieve(rig, 0, rig.store.unsynced_size() + 1)
+    assert (relief.paused, relief.done, relief.helped) == (True, False, True)
+    assert sorted(rig.vhost.queues[name].pages.count for name in ("a", "b")) == [0, 9]
+    rig.committer.held = False
+    rig.settle_down()
+    assert relief.run(rig.broker.work)
+    assert relief.done
+    assert sorted(rig.vhost.queues[name].pages.count for name in ("a", "b")) == [9, 9]
+
+
+def test_little_and_what_is_being_brought_back_is_left_alone() -> None:
+    """SPEC §8.5: relief takes what gives something."""
+    rig = Rig(sizes=SIZES)
+    queue = rig.queue("q")
+    rig.publish(letter(b"little"))
+    assert not relieve(rig).helped
+    for number in range(40):
+        rig.publish(letter(numbered(number)))
+    rig.settle_down()
+    rig.committer.held = True
+    while queue.loading is None:
+        assert queue.take(True) is not None
+    assert not relieve(rig).helped
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_what_expires_with_its_queue_does_so_in_time(persistent: bool) -> None:
+    """SPEC §4.4: nobody asks for it, and it is only in storage."""
+    rig = Rig(sizes=SIZES)
+    queue = rig.queue(
+        "q", arguments={"x-message-ttl": 60_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    )
+    dead = rig.queue("dead")
+    for number in range(10):
+        rig.publish(letter(numbered(number), delivery_mode=2 if persistent else 1))
+    rig.settle_down()
+    assert relieve(rig).helped
+    rig.settle_down()
+    rig.later(rig.now + 59_999)
+    rig.settle_down()
+    assert queue.ready_count == 10
+    for _ in range(10):
+        rig.later(rig.now + 1)
+        rig.settle_down()
+    assert (queue.ready_count, dead.ready_count) == (0, 10)
+    assert take_all(rig, dead) == list(range(10))
+
+
+def test_what_was_given_back_keeps_its_place() -> None:
+    """SPEC §4.3: what others still have may come to stand between."""
+    rig = Rig(sizes=SIZES)
+    queue = rig.queue("q")
+    for number in range(12):
+        rig.publish(letter(numbered(number)))
+    taken = [rig.take("q") for _ in range(6)]
+    queue.requeue([taken[1], taken[4]])
+    relieve(rig)
+    queue.requeue([taken[2], taken[5], taken[0], taken[3]])
+    relieve(rig)
+    rig.settle_down()
+    assert take_all(rig, queue) == list(range(12))
+    rig.check([])
+
+
+UNORDERED: list[Table] = [{"x-max-priority": 5}, {"x-message-deduplication": True}]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("arguments", UNORDERED)
+def test_beyond_the_window_only_places_stay(arguments: Table, persistent: bool) -> None:
+    """SPEC §8.5: with priorities, and where messages are told apart; after a restart too."""
+    rig = Rig(sizes=SIZES)
+    queue = rig.queue("q", arguments=arguments)
+    count = 60
+    for number in range(count):
+        properties: dict[str, Any] = {"priority": number % 3, "headers": {HEADER: number}}
+        rig.publish(letter(numbered(number), delivery_mode=2 if persistent else 1, **properties))
+    assert in_memory(queue) <= SIZES.window_bytes // SIZE + SIZES.page_count + 1
+    assert queue.shelf.body_bytes == (count - in_memory(queue)) * SIZE
+    rig.settle_down()
+    if persistent:
+        rig = rig.restarted(sizes=SIZES)
+        queue = rig.vhost.queues["q"]
+        assert in_memory(queue) <= SIZES.window_bytes // SIZE + SIZES.page_count + 1
+    relieve(rig)
+    assert in_memory(queue) == 0
+    # It is still known what is here.
+    rig.publish(letter(numbered(59), headers={HEADER: 59}, priority=0, delivery_mode=2 if persistent else 1))
+    assert queue.ready_count == count + (0 if "x-message-deduplication" in arguments else 1)
+    ranked = [*sorted(range(count), key=lambda number: -(number % 3)), 59]
+    assert take_all(rig, queue) == (ranked if "x-max-priority" in arguments else list(range(count)))
+    assert queue.shelf.body_bytes == 0
+    # And no longer, when it has gone.
+    rig.publish(letter(numbered(59), headers={HEADER: 59}))
+    assert queue.ready_count == 1
+    rig.check([])
+
+
+def in_memory(queue: Queue) -> int:
+    return len([entry for entry in queue.chain.entries() if not is_stub(entry.message)])
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_what_is_delayed_leaves_memory_and_comes_out_in_time(persistent: bool) -> None:
+    """SPEC §8.5 and §3.1: masses that wait take little memory."""
+    rig = Rig(sizes=SIZES)
+    rig.vhost.declare_exchange("later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"})
+    out = rig.queue("out")
+    rig.vhost.bind("later", out, "", {})
+    (waiting,) = rig.vhost.hidden
+    start = rig.now
+    for number in range(60):
+        delay = 100_000 - 1000 * number
+        rig.publish(
+            letter(numbered(number), exchange="later", headers={"x-delay": delay}, delivery_mode=2 if persistent else 1)
+        )
+    assert in_memory(waiting) <= SIZES.window_bytes // SIZE + SIZES.page_count + 1
+    rig.settle_down()
+    relieve(rig)
+    assert in_memory(waiting) == 0
+    rig.settle_down()
+    rig.later(start + 40_999)
+    rig.settle_down()
+    assert out.ready_count == 0
+    for second in range(41, 101):
+        rig.later(start + 1000 * second)
+        rig.settle_down()
+        assert out.ready_count == second - 40
+    assert waiting.shelf.body_bytes == 0
+    assert take_all(rig, out) == list(reversed(range(60)))
