@@ -23,6 +23,7 @@ from leveret.cli.command import (
     parsed,
     putting,
 )
+from leveret.store.modes import write_private
 
 
 def password_of(given: list[str]) -> str:
@@ -219,7 +220,7 @@ def export_definitions(api: Api, options: Options, given: list[str]) -> Result:
     text = json.dumps(api.get("/api/definitions"), indent=2)
     if given[0] == "-":
         return text
-    Path(given[0]).write_text(text + "\n", encoding="utf-8")
+    write_private(given[0], text)
     return None
 
 

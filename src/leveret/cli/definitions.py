@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from leveret.cli.asked import asked, which_broker
+from leveret.store.modes import write_private
 
 # What tells two things of a kind apart.
 KEYS = {
@@ -38,7 +39,7 @@ def export(file: str, data_dir: str, url: str | None) -> None:
     if file == "-":
         click.echo(text)
     else:
-        Path(file).write_text(text + "\n", encoding="utf-8")
+        write_private(file, text)
 
 
 @definitions.command("import")

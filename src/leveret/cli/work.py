@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from leveret.cli.logs import start_log
 from leveret.uri import BadUri
 from leveret.work.checking import BadSubscriptions
 from leveret.work.files import SUFFIXES, read
@@ -87,7 +88,7 @@ def run_all(
     metrics_port: int | None,
     log_level: str,
 ) -> None:
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    start_log(log_level, "%(asctime)s %(levelname)s %(message)s")
     try:
         runtime = Runtime(url, exchanges, attempts=retries, grace_s=grace, strict=strict)
     except BadUri as error:
