@@ -23,7 +23,6 @@ from leveret.cli.command import (
     parsed,
     putting,
 )
-from leveret.store.modes import write_private
 
 
 def password_of(given: list[str]) -> str:
@@ -220,6 +219,8 @@ def export_definitions(api: Api, options: Options, given: list[str]) -> Result:
     text = json.dumps(api.get("/api/definitions"), indent=2)
     if given[0] == "-":
         return text
+    from leveret.store.modes import write_private  # noqa: PLC0415 - logging takes its time
+
     write_private(given[0], text)
     return None
 

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from leveret.cli.asked import asked, which_broker
-from leveret.store.modes import write_private
 
 # What tells two things of a kind apart.
 KEYS = {
@@ -39,6 +38,8 @@ def export(file: str, data_dir: str, url: str | None) -> None:
     if file == "-":
         click.echo(text)
     else:
+        from leveret.store.modes import write_private  # noqa: PLC0415
+
         write_private(file, text)
 
 
