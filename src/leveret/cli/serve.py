@@ -43,6 +43,8 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
     # It would tell of each request that is not HTTP at all, with a traceback.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     raise_file_limit()
+    # Until there is something to set.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         event_loop()(serve(settings, read))
     except (InUse, Misfit, UnknownFormat, Unusable) as error:
@@ -61,8 +63,6 @@ async def serve(config: Config, read: Callable[[], Config]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    # Until there is something to set.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     node = Node(config)
     node.on_failed = node.on_stop = stop.set
     try:
