@@ -371,3 +371,32 @@ def test_killed_move_loses_and_doubles_nothing(tmp_path: Path) -> None:
 def try_to_move(http: Http) -> None:
     with contextlib.suppress(OSError, client_module.HTTPException):
         http.post(path_of("/", "from") + "/move", {"queue": "to"})
+
+
+EXCLUSIVE = [
+    ("POST", "/get", {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}),
+    ("GET", "/messages", None),
+    ("GET", "/messages?count=1&offset=0", None),
+    ("POST", "/move", {"queue": "other"}),
+    ("POST", "/replay", {}),
+    ("POST", "/pause", {}),
+    ("POST", "/resume", {}),
+    ("DELETE", "/contents", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), EXCLUSIVE, ids=[path for _, path, _ in EXCLUSIVE])
+def test_queue_that_a_connection_has_for_itself_is_left_alone(
+    broker: Running, http: Http, vhost: str, method: str, path: str, body: Any
+) -> None:
+    """SPEC §9.1: looking into it is refused as getting from it is."""
+    http.put(path_of(vhost, "other"))
+    with client(broker, vhost) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.basic_publish("", queue, b"private")
+        assert channel.queue_declare(queue, passive=True).method.message_count == 1
+        answer = http.ask(method, path_of(vhost, queue) + path, body)
+        assert answer.status == 400
+        assert "RESOURCE_LOCKED" in answer.json["reason"]
+        assert channel.queue_declare(queue, passive=True).method.message_count == 1

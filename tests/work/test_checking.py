@@ -134,6 +134,14 @@ BAD: list[Case] = [
         for value in numbers_but_none(least)
     ],
     *[
+        ("Direct", {"RejectPolicy": "OnFailure", "DeliveryLimit": value}, "DeliveryLimit", f"{WHOLE} 0", True)
+        for value in numbers_but_none(0)
+    ],
+    *[
+        ("Direct", {"DeliveryLimit": 3, **more}, "DeliveryLimit", "is for RejectPolicy OnFailure", True)
+        for more in ({}, {"RejectPolicy": "Never"}, {"RejectPolicy": "OnFailureDeadLetter"})
+    ],
+    *[
         ("Direct", {"WorkerThreadCount": value}, "WorkerThreadCount", f"must be 1 to {CORES}, the cores", known)
         for value, known in ((0, True), (-1, True), (1.5, True), ("2", True), (CORES + 1, False))
     ],

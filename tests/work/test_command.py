@@ -202,6 +202,49 @@ def test_changed_files_are_begun_anew(place: Place, tmp_path: Path, exchange: st
         assert "Traceback" not in process.log
 
 
+def test_sighup_begins_anew(place: Place, tmp_path: Path, exchange: str) -> None:
+    """SPEC §9.6: with what is in the files now, if that is right; it never ends it."""
+    with WorkProcess(tmp_path, ".", "--url", place.url) as process:
+        process.says(": listening")
+        write(tmp_path / "more.json", {"Name": ""})
+        process.popen.send_signal(signal.SIGHUP)
+        process.says("going on with what was there before")
+        write(tmp_path / "more.json", exchange_file(f"{exchange}2", subscription("some_notes:note")))
+        process.popen.send_signal(signal.SIGHUP)
+        process.says(f"{exchange}2.s/1: listening")
+        assert "SIGHUP: beginning anew" in process.log
+        assert process.stop() == 0
+
+
+def test_declared_beforehand_nothing_is_lost(place: Place, tmp_path: Path, exchange: str) -> None:
+    """SPEC §10: what is published before any worker listens waits for it."""
+    done = leveret_work(tmp_path, "shop.json", "--declare", "--url", place.url)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 subscription declared\n", "")
+    place.publish(exchange, "k", b"early")
+    with WorkProcess(tmp_path, "shop.json", "--url", place.url) as process:
+        eventually(lambda: notes(tmp_path) == ["early"])
+        assert process.stop() == 0
+    place.delete(f"{exchange}.s")
+    place.declare(f"{exchange}.s", **{"x-max-length": 1})
+    done = leveret_work(tmp_path, "shop.json", "--declare", "--url", place.url)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "PRECONDITION_FAILED - inequivalent arg 'x-max-length'" in done.stderr
+    nobody = f"amqp://127.0.0.1:{closed_port()}"
+    done = leveret_work(tmp_path, "shop.json", "--declare", "--url", nobody)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+
+
+def test_log_has_no_control_characters_of_messages(place: Place, tmp_path: Path, exchange: str) -> None:
+    """SPEC §9.6: a message's id is its sender's."""
+    with WorkProcess(tmp_path, "shop.json", "--url", place.url) as process:
+        process.says(": listening")
+        place.publish(exchange, "k", b"bad", message_id="\x1b[2J\r\n2026 forged")
+        process.says("it is bad")
+        assert process.stop() == 0
+        assert "message \\x1b[2J\\r\\n2026 forged failed" in process.log
+        assert "\x1b" not in process.log
+
+
 def test_signal_while_it_begins_anew_is_the_end(place: Place, tmp_path: Path, exchange: str) -> None:
     """The files have changed, the work in hand is being finished: who says then that it is to end means it."""
     with WorkProcess(tmp_path, "shop.json", "--url", place.url, "--reload", "--grace", "1") as process:

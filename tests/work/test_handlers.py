@@ -23,6 +23,7 @@ from tests.work.support import Calls, Door, Log, Place, Working, at_once, fresh,
 from leveret.work import Message, Subscription
 from leveret.work.handlers import HandlerFailed
 from leveret.work.once import Outcome, run_once
+from leveret.work.post import Post
 
 BIG = os.urandom(1 << 20)
 
@@ -272,6 +273,48 @@ def test_handshake_that_never_ends_is_in_the_time_limit() -> None:
         started = time.monotonic()
         assert failure(post(url, time_limit_ms=300)) == f"{url} took more than 0.3 s"
         assert time.monotonic() - started < 2
+
+
+def test_name_that_is_never_found_is_in_the_time_limit(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    """SPEC §10: and however many messages wait for it, it is looked up once at a time."""
+    found, look, asked = threading.Event(), socket.getaddrinfo, []
+
+    def slow(host: str, *more: Any, **options: Any) -> Any:
+        asked.append(host)
+        assert found.wait(20)
+        return look("127.0.0.1", *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    url = f"http://slow.example:{port}/status/200"
+    sending = Post(url)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            sending.send(b"", {}, 0.05)
+    assert asked == ["slow.example"]
+    assert failure(post(url, time_limit_ms=50)) == f"{url} took more than 0.05 s"
+    found.set()
+    assert sending.send(b"", {}, 10)[0] == 200
+
+
+def test_name_that_is_not_known_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    """SPEC §10: all of its addresses are tried."""
+    look = socket.getaddrinfo
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        closed = unused.getsockname()[1]
+    answers = [socket.gaierror(-2, "Name or service not known"), None]
+
+    def looked(host: str, number: int, *more: Any, **options: Any) -> Any:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+        return [*look("127.0.0.1", closed, *more, **options), *look("127.0.0.1", number, *more, **options)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked)
+    sending = Post(f"http://some.example:{port}/status/200")
+    with pytest.raises(OSError, match="not known"):
+        sending.send(b"", {}, 10)
+    assert [sending.send(b"", {}, 10)[0] for _ in range(2)] == [200, 200]
+    assert answers == []
 
 
 # Functions, with a broker

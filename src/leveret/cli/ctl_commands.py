@@ -219,7 +219,9 @@ def export_definitions(api: Api, options: Options, given: list[str]) -> Result:
     text = json.dumps(api.get("/api/definitions"), indent=2)
     if given[0] == "-":
         return text
-    Path(given[0]).write_text(text + "\n", encoding="utf-8")
+    from leveret.store.modes import write_private  # noqa: PLC0415 - logging takes its time
+
+    write_private(given[0], text)
     return None
 
 

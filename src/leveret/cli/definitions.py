@@ -38,7 +38,9 @@ def export(file: str, data_dir: str, url: str | None) -> None:
     if file == "-":
         click.echo(text)
     else:
-        Path(file).write_text(text + "\n", encoding="utf-8")
+        from leveret.store.modes import write_private  # noqa: PLC0415
+
+        write_private(file, text)
 
 
 @definitions.command("import")

@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import socket
-import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import click
 
 from leveret.cli.api import SOCKET_NAME
+from leveret.cli.logs import start_log
 from leveret.cli.main import fail
 from leveret.server.config import BadSetting, Config, file_of, load
 from leveret.server.definitions import BadDefinition
@@ -23,21 +23,30 @@ from leveret.server.node import Node
 from leveret.store.definitions import UnknownFormat
 from leveret.store.opening import InUse, Misfit, Unusable
 
+# What SIGHUP sets.
+RELOADED = ("log_level", "memory_watermark", "disk_free_limit")
+
+log = logging.getLogger("leveret.server")
+
 
 def run(config: str | None, flags: dict[str, Any]) -> None:
     """Start the broker and run it to its end."""
+
+    def read() -> Config:
+        return load(config, {name: value for name, value in flags.items() if value is not None})
+
     try:
-        settings = load(config, {name: value for name, value in flags.items() if value is not None})
+        settings = read()
     except BadSetting as error:
         fail(str(error), 2)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
+    start_log(settings.log_level, "%(asctime)s %(levelname)s %(name)s %(message)s")
     # It would tell of each request that is not HTTP at all, with a traceback.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     raise_file_limit()
+    # Until there is something to set.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        event_loop()(serve(settings))
+        event_loop()(serve(settings, read))
     except (InUse, Misfit, UnknownFormat, Unusable) as error:
         fail(str(error), 1)
     except BadFile as error:
@@ -48,15 +57,8 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
         fail(str(error), 1)
 
 
-class OneLine(logging.Formatter):
-    """A line for each record: a name that a client chose must not pass for another one."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return super().formatMessage(record).replace("\n", "\\n").replace("\r", "\\r")
-
-
-async def serve(config: Config) -> None:
-    """Run a node until SIGTERM or Ctrl-C."""
+async def serve(config: Config, read: Callable[[], Config]) -> None:
+    """Run a node until SIGTERM or Ctrl-C; with SIGHUP settings are read again."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -67,6 +69,7 @@ async def serve(config: Config) -> None:
         await node.start()
     except OSError as error:
         raise CannotListen(config.host, config.port, error) from error
+    loop.add_signal_handler(signal.SIGHUP, Reloading(node, config, read).reload)
     management = await manage(node, config) if config.management else None
     click.echo("ready " + " ".join(f"{name}={url_host(host)}:{port}" for name, (host, port) in node.listeners.items()))
     await stop.wait()
@@ -75,6 +78,33 @@ async def serve(config: Config) -> None:
     await node.stop()
     if node.failed is not None:
         fail(f"storage failed: {node.failed}", 1)
+
+
+class Reloading:
+    """Settings that a running broker can change, read again when it is asked to."""
+
+    def __init__(self, node: Node, config: Config, read: Callable[[], Config]) -> None:
+        self._node = node
+        self._config = config
+        self._read = read
+
+    def reload(self) -> None:
+        """Change what is set otherwise now; a value that leveretctl has set stays, unless its setting was changed."""
+        try:
+            found = self._read()
+        except BadSetting as error:
+            log.error("SIGHUP: %s; nothing is changed", error)
+            return
+        changed = [name for name in Config.__struct_fields__ if getattr(found, name) != getattr(self._config, name)]
+        self._config = found
+        for name in changed:
+            if name == "log_level":
+                logging.getLogger().setLevel(found.log_level.upper())
+            elif name in ("memory_watermark", "disk_free_limit"):
+                self._node.set_limit(name, getattr(found, name))
+            log.info("SIGHUP: %s", f"{name} is set" if name in RELOADED else f"{name} is read at the next start only")
+        if not changed:
+            log.info("SIGHUP: no setting has changed")
 
 
 async def manage(node: Node, config: Config) -> Any:

@@ -47,6 +47,8 @@ def check(folder: Path) -> None:
             counts = found.statistics()
     except (NotData, InUse, UnknownFormat) as error:
         refuse(str(error))
+    except OSError as error:
+        refuse(f"cannot read {error.filename or folder}: {error.strerror}")
     report(found, counts)
 
 
@@ -76,6 +78,8 @@ def stat(folder: Path, as_json: bool) -> None:
             counts = found.statistics()
     except (NotData, InUse, UnknownFormat) as error:
         refuse(str(error))
+    except OSError as error:
+        refuse(f"cannot read {error.filename or folder}: {error.strerror}")
     except Unreadable as error:
         click.echo(f"leveret: {folder / FILE_NAME}: {error}", err=True)
         sys.exit(DAMAGED)

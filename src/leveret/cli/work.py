@@ -14,14 +14,16 @@ from typing import Any
 
 import click
 
+from leveret.cli.logs import start_log
 from leveret.uri import BadUri
 from leveret.work.checking import BadSubscriptions
 from leveret.work.files import SUFFIXES, read
 from leveret.work.health import Health
 from leveret.work.metadata import Exchange
 from leveret.work.retry import ATTEMPTS
-from leveret.work.runtime import GRACE_S, URL, Runtime
+from leveret.work.runtime import GRACE_S, URL, Runtime, broker_at
 from leveret.work.schema import schema
+from leveret.work.topology import CannotDeclare, declare_all
 
 BAD, NONE_LEFT = 2, 1
 SIGNALLED, CHANGED = "signalled", "changed"
@@ -36,6 +38,7 @@ log = logging.getLogger("leveret.work")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="FILE|DIR...")
 @click.option("--url", default=URL, envvar="LEVERET_URL", show_default=True, help="Any AMQP 0-9-1 broker.")
 @click.option("--check", "only_check", is_flag=True, help="Look whether the files are right, and do no more.")
+@click.option("--declare", "only_declare", is_flag=True, help="Declare exchanges, queues and bindings, and do no more.")
 @click.option("--schema", "show_schema", is_flag=True, help="Print the JSON Schema of the files.")
 @click.option("--list", "show_list", is_flag=True, help="Print the subscriptions and their queues.")
 @click.option("--strict", is_flag=True, help="Allow only letters and digits in routing keys.")
@@ -52,7 +55,9 @@ log = logging.getLogger("leveret.work")
 )
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /health on this port.")
 @click.option("--log-level", default="info", show_default=True, type=click.Choice(LEVELS))
-def work(paths: tuple[Path, ...], only_check: bool, show_schema: bool, show_list: bool, **options: Any) -> None:
+def work(
+    paths: tuple[Path, ...], only_check: bool, only_declare: bool, show_schema: bool, show_list: bool, **options: Any
+) -> None:
     """Run the subscriptions of these files: JSON or YAML, an exchange with its Subscriptions.
 
     Exits with 0 when told to stop, with 1 when no worker is left, and with 2 if a file is not right.
@@ -71,6 +76,9 @@ def work(paths: tuple[Path, ...], only_check: bool, show_schema: bool, show_list
             click.echo(line)
     elif only_check:
         click.echo(f"{count} subscription{'' if count == 1 else 's'}, all well")
+    elif only_declare:
+        declare_or_exit(options["url"], exchanges)
+        click.echo(f"{count} subscription{'' if count == 1 else 's'} declared")
     else:
         run_all(paths, exchanges, **options)
 
@@ -87,7 +95,7 @@ def run_all(
     metrics_port: int | None,
     log_level: str,
 ) -> None:
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    start_log(log_level, "%(asctime)s %(levelname)s %(message)s")
     try:
         runtime = Runtime(url, exchanges, attempts=retries, grace_s=grace, strict=strict)
     except BadUri as error:
@@ -100,7 +108,7 @@ def run_all(
             log.info("metrics and health on http://127.0.0.1:%d", health.port)
         told = asyncio.run(run(runtime, watched))
     if told == CHANGED:
-        log.info("files have changed: beginning anew")
+        log.info("files have changed: beginning anew" if reload else "SIGHUP: beginning anew")
         # So that handlers are imported anew, too.
         os.execv(sys.executable, again())
     if not told:
@@ -111,6 +119,16 @@ def run_all(
         sys.stderr.flush()
         os._exit(0 if told else NONE_LEFT)
     if not told:
+        sys.exit(NONE_LEFT)
+
+
+def declare_or_exit(url: str, exchanges: list[Exchange]) -> None:
+    try:
+        asyncio.run(declare_all(broker_at(url), exchanges))
+    except BadUri as error:
+        raise click.BadParameter(str(error), param_hint="--url") from None
+    except CannotDeclare as fault:
+        click.echo(f"leveret: {fault}", err=True)
         sys.exit(NONE_LEFT)
 
 
@@ -160,6 +178,12 @@ async def run(runtime: Runtime, watched: "Watch | None") -> str:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, SIGNALLED)
     beside = [loop.create_task(show(runtime))] if sys.stderr.isatty() else []
+
+    async def begin_anew_if_right() -> None:
+        if not await files_are_bad():
+            stop(CHANGED)
+
+    loop.add_signal_handler(signal.SIGHUP, lambda: beside.append(loop.create_task(begin_anew_if_right())))
     if watched is not None:
         beside.append(loop.create_task(watched.until_changed(lambda: stop(CHANGED))))
     try:
@@ -184,6 +208,21 @@ async def show(runtime: Runtime) -> None:
         await asyncio.sleep(SHOW_S)
 
 
+async def files_are_bad() -> bool:
+    """Whether what is there now is wrong, which is said; not what was imported before: in a process of its own."""
+    process = await asyncio.create_subprocess_exec(*again("--check"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        _, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    for line in said.decode(errors="replace").splitlines():
+        log.error("%s", line)
+    if process.returncode:
+        log.error("going on with what was there before")
+    return process.returncode != 0
+
+
 class Watch:
     """Looks whether files change: those of subscriptions, and the modules that were imported from here."""
 
@@ -199,22 +238,9 @@ class Watch:
             if stamps == self._seen:
                 continue
             self._seen = stamps
-            if not await self._is_bad():
+            if not await files_are_bad():
                 then()
                 return
-            log.error("going on with what was there before")
-
-    async def _is_bad(self) -> bool:
-        """What is there now, and not what was imported before: in a process of its own."""
-        process = await asyncio.create_subprocess_exec(*again("--check"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
-            _, said = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-        for line in said.decode(errors="replace").splitlines():
-            log.error("%s", line)
-        return process.returncode != 0
 
     def _stamps(self) -> dict[Path, tuple[int, int]]:
         found: dict[Path, tuple[int, int]] = {}

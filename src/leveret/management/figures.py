@@ -106,10 +106,6 @@ def open_files() -> int:
         return 0
 
 
-def files_limit() -> int:
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-
-
 def memory_limit(node: "Node") -> int:
     return next((alarm.limit for alarm in node.alarms if "memory" in alarm.reason), usable_bytes())
 

@@ -19,7 +19,7 @@ from leveret.management.api.overview import cluster_name
 from leveret.management.asking import Ask
 from leveret.management.exposition import CLUSTER, DETAILED, GROUP, PREFIX, Page, escaped, label
 from leveret.management.families import Metric
-from leveret.management.figures import alarm_set, churn_counts, disk_free, disk_limit, files_limit, memory_limit
+from leveret.management.figures import alarm_set, churn_counts, disk_free, disk_limit, memory_limit
 from leveret.management.memory import MEMORY_PARTS, memory_view
 from leveret.management.parts import tell_parts
 from leveret.management.routes import NOBODY_ASKED, Route
@@ -27,6 +27,7 @@ from leveret.protocol.channel import Channel
 from leveret.protocol.connection import Connection
 from leveret.protocol.handshake import SERVER_PROPERTIES
 from leveret.server.clock import now_ms
+from leveret.server.listener import connections_limit, files_limit
 from leveret.server.memory import resident_bytes
 from leveret.server.transport import Transport
 
@@ -112,7 +113,7 @@ async def add_node(page: Page, ask: Ask) -> None:
     page.add(families.CHURN, list(churn_counts(node).values()))
     memory = (sampled["fd_used"], len(node.transports), resident_bytes(), disk_free(node))
     page.add(families.NODE_COARSE, [*memory, *(sampled[name] for name in COARSE_NAMES)])
-    limits = (files_limit(), files_limit(), memory_limit(node), disk_limit(node), THREADS_MAX, 0, 60)
+    limits = (files_limit(), connections_limit(), memory_limit(node), disk_limit(node), THREADS_MAX, 0, 60)
     page.add(families.NODE, [*limits, (now_ms() - node.started_at) / 1000])
     page.add(families.PERSISTER, [ask.broker.storage.damaged_count, *(sampled[name] for name in IO_NAMES)])
     await add_logins(page, ask.broker.churn.logins)

@@ -3,11 +3,9 @@
 import asyncio
 import inspect
 import logging
-import os
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from errno import EMFILE
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -20,19 +18,20 @@ from leveret.management import metrics
 from leveret.management.answers import Answer, Refused, Streamed, from_fault
 from leveret.management.api import ROUTES
 from leveret.management.asking import Ask
+from leveret.management.client_time import TimedClient, TimeLimits, client_of
 from leveret.management.login import REALM, LocalUser, login
 from leveret.management.routes import NOBODY_ASKED, Route
 from leveret.management.statistics import Statistics
-from leveret.server.listeners import close_listeners
+from leveret.server.listener import CONTROL_SHARE, HTTP_SHARE, Factory, Listener, listen, listen_at
 
 if TYPE_CHECKING:
     from leveret.server.node import Node
 
 # As RabbitMQ's; definitions may be larger.
 BODY_MAX = 20 << 20
-STOP_S = 1.0
+# aiohttp waits twice so long for a request that is being answered.
+STOP_S = 0.2
 STREAMS_MAX = 100
-BACKLOG = 128
 
 CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
 HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin", "X-Content-Type-Options": "nosniff"}
@@ -53,7 +52,10 @@ class Management:
         self._patience_s = patience_s
         self._statistics = Statistics(node)
         self._runners: list[web.AppRunner] = []
-        self._servers: list[asyncio.Server] = []
+        self._listeners: list[Listener] = []
+        config = node.config
+        self._limits = TimeLimits(config.management_request_timeout, config.management_idle_timeout)
+        self._clients: set[TimedClient] = set()
         self._streams: set[asyncio.Task[object] | None] = set()
         self._socket: Path | None = None
 
@@ -67,51 +69,48 @@ class Management:
         return await self._listen(host, port, metrics.ROUTES)
 
     async def _listen(self, host: str, port: int, routes: list[Route]) -> tuple[str, int]:
-        runner = await self._runner(routes, None)
-        assert runner.server is not None
-        loop = asyncio.get_running_loop()
+        client = await self._client(routes, None)
         try:
-            # Not aiohttp's TCPSite: that would not say what is to be closed.
-            server = await loop.create_server(runner.server, host, port, backlog=BACKLOG, reuse_address=True)
+            listener = await listen(host, port, client, HTTP_SHARE)
         except BaseException:
             await self.stop()
             raise
-        self._servers.append(server)
-        if not server.sockets:
-            raise OSError(EMFILE, "no descriptor is left to listen with")
-        found_host, found_port = server.sockets[0].getsockname()[:2]
-        return found_host, found_port
+        self._listeners.append(listener)
+        return listener.address
 
     async def open_socket(self, path: Path) -> None:
         """Listen on a UNIX socket too, where no password is asked for: only its owner may open it."""
         self._socket = path
-        runner = await self._runner(ROUTES, LocalUser())
-        mask = os.umask(0o177)
+        client = await self._client(ROUTES, LocalUser())
         try:
-            path.unlink(missing_ok=True)
-            await web.UnixSite(runner, str(path)).start()
+            self._listeners.append(listen_at(path, client, CONTROL_SHARE))
         except OSError as error:
             # Such as a path that is too long for a socket.
             log.warning("no socket for leveretctl at %s: %s", path, error)
-        finally:
-            os.umask(mask)
 
-    async def _runner(self, routes: list[Route], local: User | None) -> web.AppRunner:
+    async def _client(self, routes: list[Route], local: User | None) -> Factory:
+        """What makes the protocol of a client that may use these routes."""
         app = web.Application(client_max_size=BODY_MAX)
         for route in routes:
             for path in patterns_of(route.path):
                 app.router.add_route(route.method, path, self._handler(route, local))
                 if route.method == "GET":
                     app.router.add_route("HEAD", path, self._handler(route, local))
+        app.middlewares.append(self._respond)
         app.middlewares.append(self._faults)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._patience_s, handle_signals=False)
         await runner.setup()
         self._runners.append(runner)
-        return runner
+        server = runner.server
+        assert server is not None
+        return lambda: TimedClient(server(), self._limits, self._clients)
 
     async def stop(self) -> None:
         self._statistics.close()
-        await close_listeners(self._servers)
+        for listener in self._listeners:
+            await listener.close()
+        for client in list(self._clients):
+            client.end_unless_answering()
         for task in self._streams:
             if task is not None:
                 task.cancel()
@@ -138,7 +137,7 @@ class Management:
         if route.level != NOBODY_ASKED:
             ask.user = local or login(self._node.broker, request, route.level, path.get("vhost"))
         if request.can_read_body:
-            ask.body_octets = await request.read()
+            ask.body_octets = await read_body(request)
         result = route.handler(ask)
         if inspect.isawaitable(result):
             result = await result
@@ -163,6 +162,20 @@ class Management:
         return response
 
     @web.middleware
+    async def _respond(self, request: web.Request, handler: Handle) -> web.StreamResponse:
+        """Send the answer, while the client goes on reading it."""
+        client = client_of(request.transport)
+        if client is None:
+            return web.Response()
+        with client.answering():
+            response = await handler(request)
+            # Who is gone is not told; aiohttp finds that out itself.
+            with suppress(ConnectionError):
+                await response.prepare(request)
+                await response.write_eof()
+        return response
+
+    @web.middleware
     async def _faults(self, request: web.Request, handler: Handle) -> web.StreamResponse:
         """Whatever goes wrong has an answer, in RabbitMQ's form."""
         try:
@@ -183,9 +196,22 @@ class Management:
             return refusal(Refused(413, f"the body is larger than {BODY_MAX} bytes"))
         except (asyncio.CancelledError, web.HTTPException):
             raise
+        except web.RequestPayloadError as error:
+            return refusal(Refused(400, f"the body cannot be read: {error}"))
+        except ConnectionError:
+            log.debug("%s: gone before its request was complete", request.remote)
+            return refusal(Refused(400, "the request is incomplete"))
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             return refusal(Refused(500, "Internal Server Error"))
+
+
+async def read_body(request: web.Request) -> bytes:
+    client = client_of(request.transport)
+    if client is None:
+        raise ConnectionResetError
+    with client.reading():
+        return await request.read()
 
 
 def patterns_of(path: str) -> list[str]:

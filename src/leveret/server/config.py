@@ -16,6 +16,7 @@ from leveret.server.definitions import Definitions
 PREFIX = "LEVERET_"
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 
 
 class Config(Definitions, forbid_unknown_fields=True, frozen=True):
@@ -26,6 +27,8 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     management: bool = True
     management_port: Port = 15672
     prometheus_port: Port = 15692
+    management_request_timeout: Milliseconds = 10_000
+    management_idle_timeout: Milliseconds = 60_000
     data_dir: str = "leveret-data"
     storage: Literal["disk", "memory"] = "disk"
     sync: Literal["always", "os"] = "always"

@@ -5,17 +5,17 @@ import gc
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.broker.broker import Broker, add_guest
-from leveret.server.alarms import Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
+from leveret.server.alarms import SEGMENTS_MIN, Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.definitions import apply
 from leveret.server.definitions_file import BadFile, import_definitions, read_file
 from leveret.server.inbox import Inbox
 from leveret.server.links import Links
-from leveret.server.listeners import close_listeners
+from leveret.server.listener import AMQP_SHARE, Listener, listen
 from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
 from leveret.server.transport import Link, Transport
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BACKLOG = 1024
-STOP_S = 5.0
+# A client that only listens now and then answers a close in its own time, and need not.
+STOP_S = 0.5
 STOP_REASON = "broker forced connection closure with reason 'shutdown'"
 
 log = logging.getLogger("leveret.server")
@@ -54,7 +54,7 @@ class Node:
         self.transports: set[Transport] = set()
         # Definitions come in one file after the other: each is checked against what is there.
         self.importing = asyncio.Lock()
-        self._servers: list[asyncio.Server] = []
+        self._listener: Listener | None = None
         self.on_failed: Callable[[], None] | None = None
         # Set by whoever runs it and lets others stop it.
         self.on_stop: Callable[[], None] | None = None
@@ -79,18 +79,11 @@ class Node:
             return Transport(self.broker, inbox, outbox, alarms, self.transports, loop, link)
 
         try:
-            server = await loop.create_server(
-                transport,
-                self._config.host,
-                self._config.port,
-                backlog=BACKLOG,
-                reuse_address=True,
-            )
+            self._listener = await listen(self._config.host, self._config.port, transport, AMQP_SHARE)
         except BaseException:
             if self._opened is not None:
                 self._opened.leave()
             raise
-        self._servers.append(server)
         alarms.start()
         if self._opened is not None:
             if self._config.sync == "os":
@@ -110,8 +103,8 @@ class Node:
     @property
     def listeners(self) -> dict[str, tuple[str, int]]:
         """Protocol, host and port of what listens."""
-        names = [cast("tuple[str, int]", s.getsockname()[:2]) for server in self._servers for s in server.sockets]
-        return ({"amqp": names[0]} if names else {}) | self.other_listeners
+        listener = self._listener
+        return ({"amqp": listener.address} if listener is not None and listener.sockets else {}) | self.other_listeners
 
     @property
     def alarms(self) -> list[Alarm]:
@@ -123,7 +116,8 @@ class Node:
         reason = "low on memory" if name == "memory_watermark" else "low on disk"
         for alarm in self.alarms:
             if alarm.reason == reason:
-                alarm.limit = memory_limit(value) if name == "memory_watermark" else int(value)
+                least = SEGMENTS_MIN * self._config.segment_size
+                alarm.limit = memory_limit(value) if name == "memory_watermark" else max(int(value), least)
         if self._alarms is not None:
             self._alarms.look()
 
@@ -154,8 +148,9 @@ class Node:
             self.on_failed()
 
     async def stop(self, patience_s: float | None = None) -> None:
-        """Close every connection with 320 and end when they are gone, or after some time: without one, a few seconds."""
-        await close_listeners(self._servers)
+        """Close every connection with 320 and end when they are gone, or after some time: without one, half a second."""
+        if self._listener is not None:
+            await self._listener.close()
         if self.shovels is not None:
             await self.shovels.stop()
         for transport in list(self.transports):

@@ -21,6 +21,7 @@ from urllib.parse import quote
 from leveret.store.definitions import FILE_NAME, DefinitionsFile, set_fact
 from leveret.store.disk import make_folder, sync_folder
 from leveret.store.inspection import NotData, copy_definitions, kept_out, segment_names
+from leveret.store.modes import make_private, private
 from leveret.store.opening import InUse
 from leveret.store.store import LAST_BATCH
 
@@ -96,7 +97,7 @@ def _open_segments(folder: Path, stack: ExitStack) -> dict[str, int]:
 def _copy(source: int, target: Path) -> int:
     """Copy an open file to its end, and sync the copy; how long it is."""
     size = 0
-    with target.open("xb") as copy:
+    with open(target, "xb", opener=private) as copy:
         while piece := os.pread(source, PIECE, size):
             copy.write(piece)
             size += len(piece)
@@ -107,6 +108,7 @@ def _copy(source: int, target: Path) -> int:
 
 def _copy_live_definitions(folder: Path, target: Path) -> None:
     """Have SQLite copy what is committed, beside the broker that goes on writing."""
+    make_private(target / FILE_NAME)
     source = f"file:{quote(str(folder.absolute() / FILE_NAME))}?mode=ro"
     with (
         closing(sqlite3.connect(source, uri=True, timeout=BUSY_S)) as live,
@@ -123,6 +125,5 @@ def _settle_definitions(target: Path, running: bool) -> None:
         definitions.change([set_fact("clean", "no"), set_fact(LAST_BATCH, "0")])
     # SQLite syncs what it moves from its log to the file.
     definitions.close()
-    (target / FILE_NAME).chmod(0o600)
     for name in (f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"):
         (target / name).unlink(missing_ok=True)

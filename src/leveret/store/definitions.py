@@ -21,6 +21,7 @@ from zlib import crc32
 
 import msgspec
 
+from leveret.store.modes import make_private
 from leveret.wire.values import Table, decode_table, encode_table
 
 FILE_NAME = "definitions.sqlite"
@@ -57,6 +58,7 @@ class DefinitionsFile:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE_NAME
+        make_private(self._file)
         self._db = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False, timeout=LOCKED_S)
         try:
             self._open()

@@ -7,6 +7,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from leveret.store.modes import FILE_MODE, FOLDER_MODE, keep_from_others
+
 
 class File:
     """One open file, written at its end: the one we know of, also where somebody has cut the file."""
@@ -59,14 +61,15 @@ class Disk:
 
     def lock(self) -> bool:
         """Keep others out; False if another process is in."""
-        make_folder(self.folder.absolute())
+        make_folder(self.folder.absolute(), FOLDER_MODE)
         try:
             self._locks.append(lock_folder(self.folder, fcntl.LOCK_EX))
-            self._locks.append(os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            self._locks.append(os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, FILE_MODE))
             fcntl.flock(self._locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.unlock()
             return False
+        keep_from_others(self.folder)
         return True
 
     def unlock(self) -> None:
@@ -79,7 +82,7 @@ class Disk:
     def create(self, name: str) -> File:
         """Make a file that is not there yet."""
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-        return File(name, os.open(self.folder / name, flags, 0o600))
+        return File(name, os.open(self.folder / name, flags, FILE_MODE))
 
     def open(self, name: str) -> File:
         return File(name, os.open(self.folder / name, os.O_RDWR | os.O_CLOEXEC))
@@ -113,12 +116,12 @@ def lock_folder(folder: Path, kind: int) -> int:
     return fd
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, so that they are there after a power cut too."""
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder of this mode, and those above it, so that they are there after a power cut too."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode, exist_ok=True)
     sync_folder(folder.parent)
 
 

@@ -24,6 +24,7 @@ from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, Row, U
 from leveret.store.disk import Disk, File, lock_folder
 from leveret.store.journal import PREFIX, Journal
 from leveret.store.layout import MARK, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
+from leveret.store.modes import private
 from leveret.store.opening import InUse, file_fault, number_of
 from leveret.store.rebuild import KINDS
 from leveret.store.records import read_head, read_message, read_numbers
@@ -79,8 +80,12 @@ def segment_names(folder: Path) -> list[str]:
 def copy_definitions(folder: Path, target: Path) -> None:
     """Copy the definitions of a stopped broker, with what is not in the main file yet."""
     for name in (FILE_NAME, f"{FILE_NAME}-wal"):
-        with suppress(FileNotFoundError):
-            shutil.copyfile(folder / name, target / name)
+        with (
+            suppress(FileNotFoundError),
+            open(folder / name, "rb") as source,
+            open(target / name, "wb", opener=private) as copy,
+        ):
+            shutil.copyfileobj(source, copy)
 
 
 class Fault:

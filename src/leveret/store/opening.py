@@ -4,6 +4,7 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
 from leveret.broker.broker import Broker
@@ -13,6 +14,7 @@ from leveret.store.definitions import FILE_NAME, DamagedRows, DefinitionsFile, R
 from leveret.store.disk import Disk
 from leveret.store.journal import PREFIX, SEGMENT_SIZE, Journal
 from leveret.store.layout import SPILL_NUMBER
+from leveret.store.modes import private
 from leveret.store.rebuild import fitting, rebuild, settle_leaving
 from leveret.store.recovery import Recovery
 from leveret.store.store import CHANGES, DELIVERED_UP_TO, LAST_BATCH, LAST_QUEUE_ID, SPILL_PREFIX, Store
@@ -25,7 +27,10 @@ class InUse(Exception):
 
 
 class Unusable(Exception):
-    """The data folder cannot be made, read or written."""
+    """The data folder cannot be made, read or written; the text is a line that says why."""
+
+    def __init__(self, folder: Path, error: OSError | sqlite3.Error) -> None:
+        super().__init__(f"cannot use the data folder {folder}: {reason_of(folder, error)}")
 
 
 class Misfit(Exception):
@@ -38,6 +43,8 @@ HOW_TO_GO_ON = (
 )
 
 
+# What SQLite needs beside its file.
+SPACE_MIN = 1 << 16
 # Where the header of SQLite's file says who may write and read it.
 VERSIONS = slice(18, 20)
 
@@ -150,7 +157,9 @@ class Opened:
 
     def leave(self) -> None:
         """Let the folder go as it was: the broker does not start."""
-        self._definitions.change([set_fact("clean", "yes" if self._was_clean else "no")])
+        # Where nothing can be written it is left as after a crash, and nothing is lost by that.
+        with suppress(OSError, sqlite3.Error):
+            self._definitions.change([set_fact("clean", "yes" if self._was_clean else "no")])
         self._let_go()
 
     def close(self) -> None:
@@ -187,7 +196,7 @@ def open_folder(
         return open_locked(disk, settings, now, segment_size, accept_loss)
     except (OSError, sqlite3.Error) as error:
         disk.unlock()
-        raise Unusable(f"cannot use the data folder {folder}: {error}") from error
+        raise Unusable(folder, error) from error
     except BaseException:
         disk.unlock()
         raise
@@ -267,7 +276,29 @@ class WriteAheadLog:
     def put_back(self) -> None:
         """Leave it as it was, for those who look closer."""
         if self._octets:
-            self._path.write_bytes(self._octets)
+            with open(self._path, "wb", opener=private) as file:
+                file.write(self._octets)
+
+
+def reason_of(folder: Path, error: OSError | sqlite3.Error) -> str:
+    """Why a folder cannot be used, in the words of whoever has to mend it."""
+    if is_full(folder, error):
+        return "no space left on device"
+    if isinstance(error, sqlite3.Error):
+        return f"{FILE_NAME}: {error}"
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename} is a file, not a folder"
+    if isinstance(error, IsADirectoryError):
+        return f"{error.filename} is a folder, not a file"
+    return f"{error.filename or folder}: {error.strerror or error}"
+
+
+def is_full(folder: Path, error: OSError | sqlite3.Error) -> bool:
+    """Whether there is no space. SQLite has no word for that where its shared memory does not fit."""
+    if isinstance(error, OSError):
+        return error.errno in (ENOSPC, EDQUOT)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and Disk(folder).free_bytes() < SPACE_MIN)
 
 
 def number_of(definitions: DefinitionsFile, fact: str) -> int:

@@ -27,16 +27,16 @@ DEFAULT_VHOST = "/"
 def repair(folder: Path) -> list[str]:
     """Repair a stopped broker's folder; what was done, in lines. InUse, UnknownFormat or Unusable if that cannot be."""
     disk = Disk(folder)
-    if not disk.lock():
-        raise InUse(f"{folder} is in use by another process")
     try:
+        if not disk.lock():
+            raise InUse(f"{folder} is in use by another process")
         definitions = open_definitions(disk, accept_loss=True)
         try:
             return Repair(disk, definitions).run()
         finally:
             definitions.close()
     except (OSError, sqlite3.Error) as error:
-        raise Unusable(f"cannot use the data folder {folder}: {error}") from error
+        raise Unusable(folder, error) from error
     finally:
         disk.unlock()
 

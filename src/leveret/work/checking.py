@@ -31,6 +31,7 @@ NAME_MAX = 255
 PREFETCH_COUNT_MAX = 0xFFFF
 PREFETCH_SIZE_MAX = 0xFFFFFFFF
 MS_MAX = 86_400_000
+DELIVERY_LIMIT_MAX = 1_000_000
 
 WORDS = {
     ("Direct", False): re.compile(r"([a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*)?"),
@@ -143,6 +144,9 @@ def _subscription_problems(exchange: Exchange, one: Subscription, strict: bool) 
     if one.acknowledge_policy not in ACKNOWLEDGE_POLICIES:
         yield "AcknowledgePolicy", f"must be one of {', '.join(ACKNOWLEDGE_POLICIES)}"
     yield from _reject_problems(one)
+    yield from _number("DeliveryLimit", one.delivery_limit, 0, DELIVERY_LIMIT_MAX)
+    if one.delivery_limit not in (0, None) and one.reject_policy != ON_FAILURE:
+        yield "DeliveryLimit", f"is for RejectPolicy {ON_FAILURE}: nothing else is given back when it fails"
     if one.receipt not in RECEIPTS:
         yield "Receipt", f"must be one of {', '.join(RECEIPTS)}"
     yield from _handler_problems(one.handler)

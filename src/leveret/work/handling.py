@@ -4,14 +4,16 @@
   refused first              given back                given back                given back
   handled well               acknowledged after        acknowledged after        acknowledged before
   failed, RejectPolicy
-    OnFailure                given back                given back                (the check refuses this)
+    OnFailure                given back, up to         given back, up to         (the check refuses this)
+                             DeliveryLimit             DeliveryLimit
     OnFailureDeadLetter      rejected, dead-lettered   rejected, dead-lettered   (the check refuses this)
     any other                left unacknowledged       acknowledged after        acknowledged before
 
 (1) A refused message is never acknowledged. WhenOverloaded and functions are asked before a message is handled.
 (2) A handler that acknowledges or rejects a message itself has decided.
 (3) Whatever a handler raises is logged, and never reaches the worker.
-(4) Acknowledged before means that the broker has been told before the handler begins: what could not be said because
+(4) What a failure gives back is kept for a while before, each time longer; and so is what a handler itself gives back.
+(5) Acknowledged before means that the broker has been told before the handler begins: what could not be said because
     the connection was cut comes again, and is not handled now.
 """
 
@@ -22,6 +24,7 @@ from typing import Any
 
 from leveret.work.checking import function_named
 from leveret.work.counters import Counters
+from leveret.work.failures import Failures, pause_s
 from leveret.work.load import InFlight, overloaded
 from leveret.work.message import Message
 from leveret.work.metadata import (
@@ -44,13 +47,16 @@ Refuse = Callable[[Message], Any]
 class Handling:
     """One worker's messages: `begin` before the handler is called, then `succeeded` or `failed`, and `ended` at last."""
 
-    def __init__(self, subscription: Subscription, counters: Counters, in_flight: InFlight) -> None:
+    def __init__(
+        self, subscription: Subscription, counters: Counters, in_flight: InFlight, failures: Failures | None = None
+    ) -> None:
         self._subscription = subscription
         self._acknowledge = subscription.acknowledge_policy
         self._policy = subscription.reject_policy
         self._receipt = subscription.receipt
         self._counters = counters
         self._in_flight = in_flight
+        self._failures = Failures() if failures is None else failures
         self._refuses = refusal_of(subscription)
         self._most = bound_of(subscription).get("InFlight", inf)
 
@@ -62,6 +68,7 @@ class Handling:
             self._tell(message, "rejected")
             message.reject(requeue=True)
             return False
+        message.pause_s = self._pause_s
         if self._acknowledge == BEFORE:
             message.ack()
             if not message.sent():
@@ -78,6 +85,8 @@ class Handling:
         else:
             outcome = "handled"
             self._counters.handled += 1
+            if message.redelivered:
+                self._failures.forget(message)
         self._tell(message, outcome)
         message.ack()
         return outcome
@@ -87,13 +96,30 @@ class Handling:
         log.error("%s: %s failed", self._subscription.title, message.title, exc_info=error)
         self._tell(message, "failed", described(error))
         if self._policy == ON_FAILURE:
-            message.reject(requeue=True)
+            message.reject(requeue=not self._is_over_limit(message))
         elif self._policy == ON_FAILURE_DEAD_LETTER:
             message.reject(requeue=False)
         elif self._acknowledge == AFTER:
             message.ack()
         elif not message.settled:
             self._leave(message)
+
+    def _is_over_limit(self, message: Message) -> bool:
+        """Whether it has been given back as often as it may be."""
+        limit = self._subscription.delivery_limit
+        if not limit or message.settled:
+            return False
+        count = self._failures.add(message)
+        # It is counted already.
+        message.pause_s = lambda message: pause_s(count)
+        if count <= limit:
+            return False
+        log.error("%s: %s has failed %d times and is rejected", self._subscription.title, message.title, count)
+        self._failures.forget(message)
+        return True
+
+    def _pause_s(self, message: Message) -> float:
+        return pause_s(self._failures.add(message))
 
     def ended(self) -> None:
         """The handler is done with a message, or was broken off: then the connection's end gives it back."""

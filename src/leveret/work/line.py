@@ -2,7 +2,8 @@
 
 (1) Once the connection is cut nothing is sent: the broker has taken everything back, and will deliver it again. What is
     said of a message goes to the line it came through, never to the next one, where its tag would be another message's.
-(2) A reader that is faster than the handler is stopped when `ahead_max` messages wait, until half of them do; and while
+(2) A reader that is faster than the handler is stopped when `ahead_max` messages wait, for the handler or to be given back,
+    until half of them do; and while
     the broker does not read what is said, so that answers do not pile up here.
 """
 
@@ -12,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from leveret.client.client import CHANNEL, Client
 from leveret.client.faults import ClientFault
@@ -35,7 +37,7 @@ class OpenLine:
         self._said: deque[Method | Callable[[], object]] = deque()
         self._flushing = False
         # Each is changed by one thread only.
-        self._came = self._taken = 0
+        self._came = self._taken = self._kept = 0
         self._stopped = False
         self.left_count = self.left_bytes = 0
         self.cut = False
@@ -46,8 +48,9 @@ class OpenLine:
     def ack(self, tag: int) -> None:
         self._say(BasicAck(tag))
 
-    def reject(self, tag: int, requeue: bool) -> None:
-        self._say(BasicReject(tag, requeue))
+    def reject(self, tag: int, requeue: bool, after_s: float = 0.0) -> None:
+        """Give a message back; after some time, in which the broker keeps it for us."""
+        self._say(partial(self._keep, tag, requeue, after_s) if after_s else BasicReject(tag, requeue))
 
     def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:
         """Publish; False if the connection is cut. ValueError for properties that do not fit the wire."""
@@ -68,7 +71,7 @@ class OpenLine:
     def taken(self) -> None:
         """The handler has taken one of those that wait."""
         self._taken += 1
-        if self._stopped and 2 * (self._came - self._taken) <= self._ahead_max:
+        if self._stopped and 2 * self._ahead() <= self._ahead_max:
             self._say(self._steer)
 
     def leave(self, size: int) -> None:
@@ -92,18 +95,33 @@ class OpenLine:
     def came(self) -> None:
         """A message was handed to the handler's thread."""
         self._came += 1
-        if not self._stopped and self._came - self._taken >= self._ahead_max:
+        if not self._stopped and self._ahead() >= self._ahead_max:
             self._steer()
 
     def _steer(self) -> None:
         """Read on, or do not, as things are now."""
-        if self._client.socket_full or self._came - self._taken >= self._ahead_max:
+        if self._client.socket_full or self._ahead() >= self._ahead_max:
             self._stopped = True
             self._client.pause()
         # Looked at again: the handler may have taken all of them before it could see that we stop.
-        if self._stopped and not self._client.socket_full and 2 * (self._came - self._taken) <= self._ahead_max:
+        if self._stopped and not self._client.socket_full and 2 * self._ahead() <= self._ahead_max:
             self._stopped = False
             self._client.resume()
+
+    def _ahead(self) -> int:
+        """How many messages are here that no handler is at work on."""
+        return self._came - self._taken + self._kept
+
+    def _keep(self, tag: int, requeue: bool, after_s: float) -> None:
+        self._kept += 1
+        self._loop.call_later(after_s, self._give_back, tag, requeue)
+        self._steer()
+
+    def _give_back(self, tag: int, requeue: bool) -> None:
+        self._kept -= 1
+        if not self.cut:
+            self._say(BasicReject(tag, requeue))
+            self._steer()
 
     def flush(self) -> None:
         """Send what was said, in order."""

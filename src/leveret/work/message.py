@@ -1,6 +1,6 @@
 """A message as a handler gets it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ class Line(Protocol):
 
     def ack(self, tag: int) -> None: ...
 
-    def reject(self, tag: int, requeue: bool) -> None: ...
+    def reject(self, tag: int, requeue: bool, after_s: float = 0.0) -> None: ...
 
     def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool: ...
 
@@ -36,7 +36,7 @@ class Line(Protocol):
 class Message:
     """A message. A handler that acknowledges or rejects it itself has decided; the policies do nothing then."""
 
-    __slots__ = ("_content", "_delivery", "_line", "_properties", "consumer_id", "settled")
+    __slots__ = ("_content", "_delivery", "_line", "_properties", "consumer_id", "pause_s", "settled")
 
     def __init__(self, delivery: Delivery, consumer_id: str | None, line: Line) -> None:
         self._delivery = delivery
@@ -46,6 +46,8 @@ class Message:
         self.consumer_id = consumer_id
         # "acked", "requeued" or "rejected" once it is decided.
         self.settled = ""
+        # How long it is kept when a handler gives it back: what always comes back must not keep everybody busy.
+        self.pause_s: Callable[[Message], float] | None = None
 
     @property
     def body(self) -> bytes:
@@ -82,12 +84,24 @@ class Message:
         return self._delivery.redelivered
 
     @property
+    def message_id(self) -> str | None:
+        """Its message-id; None also if its properties cannot be read."""
+        try:
+            return self.properties.message_id
+        except Exception:  # whatever came, a log line must be possible
+            return None
+
+    @property
+    def octets(self) -> tuple[bytes, ...]:
+        """All of it as it came."""
+        delivery = self._delivery
+        names = (delivery.exchange.encode(errors="replace"), delivery.routing_key.encode(errors="replace"))
+        return (*names, delivery.properties, delivery.body)
+
+    @property
     def title(self) -> str:
         """What logs call it."""
-        try:
-            named = self.properties.message_id
-        except Exception:  # whatever came, a log line must be possible
-            named = None
+        named = self.message_id
         return (
             f"message {named}" if named else f"message with routing key '{self.routing_key}', delivery {self._delivery.tag}"
         )
@@ -99,10 +113,11 @@ class Message:
             self._line.ack(self._delivery.tag)
 
     def reject(self, requeue: bool = False) -> None:
-        """Give it back to its queue, or to where dead letters go."""
+        """Give it back to its queue, after a pause that grows each time; or to where dead letters go, at once."""
         if not self.settled:
             self.settled = "requeued" if requeue else "rejected"
-            self._line.reject(self._delivery.tag, requeue)
+            after_s = self.pause_s(self) if requeue and self.pause_s is not None else 0.0
+            self._line.reject(self._delivery.tag, requeue, after_s)
 
     def sent(self) -> bool:
         """Wait until the broker has been told; False if it was not, as the connection is cut."""

@@ -44,6 +44,8 @@ class Subscription:
     acknowledge_policy: str = AFTER
     # One of REJECT_POLICIES, {"WhenOverloaded": {"Load": …, "InFlight": …}}, module:function or a function.
     reject_policy: str | Mapping[str, Any] | Callable[..., Any] = NEVER
+    # How often a message that fails is given back, with OnFailure; 0 is for ever.
+    delivery_limit: int = 0
     receipt: str = "Never"
     # Of a command or a URL, in ms.
     handler_time_limit: int = TIME_LIMIT_MS

@@ -54,7 +54,7 @@ class Recorder:
     def ack(self, tag: int) -> None:
         """The message knows."""
 
-    def reject(self, tag: int, requeue: bool) -> None:
+    def reject(self, tag: int, requeue: bool, after_s: float = 0.0) -> None:
         """The message knows."""
 
     def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:

@@ -5,12 +5,19 @@ import http.client
 import io
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 SAID_MAX = 1000
+# Names move.
+GOOD_S = 1.0
+
+# As socket.getaddrinfo has it.
+Address = tuple[Any, ...]
 
 
 class Post:
@@ -21,6 +28,7 @@ class Post:
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if self._tls else 80)
+        self._lookup = Lookup(self._host, self._port)
         self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._login = login_of(parts)
         place = parts.netloc.rpartition("@")[2]
@@ -37,7 +45,7 @@ class Post:
             return found
 
         connection = http.client.HTTPConnection(self._host, self._port)
-        sock = socket.create_connection((self._host, self._port), left_s())
+        sock = connected(self._lookup.addresses(left_s()), left_s)
         try:
             if self._tls is not None:
                 sock = self._tls.wrap_socket(sock, server_hostname=self._host, do_handshake_on_connect=False)
@@ -50,6 +58,55 @@ class Post:
         finally:
             connection.close()
             sock.close()
+
+
+class Lookup:
+    """The addresses of a host, looked for in a thread: the system may take minutes for that, and cannot be broken off.
+
+    Only one is under way at a time; who asks meanwhile waits for its result. What was found is good for a second.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._lock = threading.Lock()
+        self._found: Future[list[Address]] | None = None
+        self._known_at = -GOOD_S
+
+    def addresses(self, time_limit_s: float) -> "list[Address]":
+        """OSError, TimeoutError among them, if there are none in this time."""
+        with self._lock:
+            found = self._found
+            if found is None or (found.done() and time.monotonic() >= self._known_at + GOOD_S):
+                found = self._found = Future()
+                threading.Thread(target=self._look, args=(found,), name=f"looking up {self._host}", daemon=True).start()
+        return found.result(time_limit_s)
+
+    def _look(self, found: "Future[list[Address]]") -> None:
+        try:
+            result = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except BaseException as error:
+            self._known_at = -GOOD_S
+            found.set_exception(error)
+        else:
+            self._known_at = time.monotonic()
+            found.set_result(result)
+
+
+def connected(addresses: "list[Address]", left_s: Callable[[], float]) -> socket.socket:
+    """Connect to the first that answers, all of them in the time that is left; or the last one's OSError."""
+    failure = OSError("no address")
+    for family, kind, protocol, _, address in addresses:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(left_s())
+            sock.connect(address)
+            return sock
+        except OSError as error:
+            sock.close()
+            failure = error
+            left_s()
+    raise failure
 
 
 class Timed:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from leveret.uri import Uri, parse_uri
 from leveret.work.checking import check
 from leveret.work.counters import Counters, total
+from leveret.work.failures import Failures
 from leveret.work.load import InFlight
 from leveret.work.metadata import Exchange
 from leveret.work.retry import ATTEMPTS, Retry
@@ -49,10 +50,12 @@ class Runtime:
                 number,
                 retry=Retry(subscription.min_listen_time, attempts),
                 in_flight=self._in_flight,
+                failures=failures,
                 wait=wait,
             )
             for exchange in exchanges
             for subscription in exchange.subscriptions
+            for failures in [Failures()]
             for number in range(1, subscription.worker_thread_count + 1)
         ]
 

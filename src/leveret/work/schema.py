@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from leveret.work.checking import FUNCTION, MS_MAX, NAME_MAX, PREFETCH_COUNT_MAX, PREFETCH_SIZE_MAX, WORDS
+from leveret.work.checking import (
+    DELIVERY_LIMIT_MAX,
+    FUNCTION,
+    MS_MAX,
+    NAME_MAX,
+    PREFETCH_COUNT_MAX,
+    PREFETCH_SIZE_MAX,
+    WORDS,
+)
 from leveret.work.metadata import (
     ACKNOWLEDGE_POLICIES,
     AFTER,
@@ -63,7 +71,11 @@ SUBSCRIPTION: dict[str, Any] = {
                     "properties": {"RejectPolicy": {"enum": [ON_FAILURE, ON_FAILURE_DEAD_LETTER]}},
                 }
             },
-        )
+        ),
+        {
+            "if": {"required": ["DeliveryLimit"], "properties": {"DeliveryLimit": {"minimum": 1}}},
+            "then": {"required": ["RejectPolicy"], "properties": {"RejectPolicy": {"const": ON_FAILURE}}},
+        },
     ],
     "additionalProperties": False,
     "properties": {
@@ -116,6 +128,12 @@ SUBSCRIPTION: dict[str, Any] = {
                 },
             ],
         },
+        "DeliveryLimit": whole(
+            0,
+            DELIVERY_LIMIT_MAX,
+            0,
+            "How often a message that fails is given back before it is dead-lettered; 0 is for ever.",
+        ),
         "Receipt": {
             "enum": list(RECEIPTS),
             "default": "Never",

@@ -1,6 +1,11 @@
 """What a subscription needs to be there: the exchange, the queue and the binding. Declared with every connection."""
 
-from leveret.client.client import Client
+import asyncio
+from collections.abc import Sequence
+
+from leveret.client.client import Client, connect
+from leveret.client.faults import ClientFault
+from leveret.uri import Uri
 from leveret.wire.spec import (
     BasicConsume,
     BasicConsumeOk,
@@ -27,6 +32,28 @@ async def declare(client: Client, exchange: Exchange, subscription: Subscription
     headers = flat_headers(subscription.routing_headers) if subscription.routing_headers and kind == "headers" else {}
     await client.bind_queue(queue, exchange.name, subscription.routing_key or "", headers)
     return queue
+
+
+class CannotDeclare(Exception):
+    """There is no broker, or something else of that name; the text says which."""
+
+
+async def declare_all(uri: Uri, exchanges: Sequence[Exchange]) -> None:
+    """Make what is missing for all of them, so that their messages wait for whoever will handle them; or CannotDeclare."""
+    client: Client | None = None
+    try:
+        client = await connect(uri, "leveret work --declare")
+        async with asyncio.timeout(uri.timeout_s):
+            for exchange in exchanges:
+                for subscription in exchange.subscriptions:
+                    await declare(client, exchange, subscription)
+    except TimeoutError:
+        raise CannotDeclare(f"no answer in {uri.timeout_s:g} s") from None
+    except ClientFault as fault:
+        raise CannotDeclare(str(fault)) from None
+    finally:
+        if client is not None:
+            await client.close()
 
 
 async def consume(client: Client, subscription: Subscription, queue: str, by_size: bool) -> str:

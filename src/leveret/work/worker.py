@@ -17,6 +17,7 @@ from leveret.client.client import Client, connect
 from leveret.client.faults import ClientFault, Disconnected
 from leveret.uri import Uri
 from leveret.work.counters import Counters
+from leveret.work.failures import Failures
 from leveret.work.handlers import handle_of
 from leveret.work.handling import Handling
 from leveret.work.hands import hands_for
@@ -48,6 +49,7 @@ class Worker:
         *,
         retry: Retry,
         in_flight: InFlight,
+        failures: Failures,
         wait: Wait,
     ) -> None:
         self._uri = uri
@@ -62,7 +64,7 @@ class Worker:
         self.counters = Counters()
         self.listening = False
         self.finished = True
-        handling = Handling(subscription, self.counters, in_flight)
+        handling = Handling(subscription, self.counters, in_flight, failures)
         handle = handle_of(subscription.handler, subscription.handler_time_limit)
         self._hands = hands_for(handle, handling, subscription.consumer_id, f"leveret-work {self.title}")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
+from leveret.broker.vhost import check_access
 from leveret.management.answers import Answer, bad_request, done
 from leveret.management.api.queues import find_queue
 from leveret.management.asking import Ask, parse_bool, parse_int
@@ -118,8 +119,7 @@ async def get_messages(ask: Ask) -> list[dict[str, Any]]:
 
 async def peek_messages(ask: Ask) -> list[dict[str, Any]]:
     """Look at messages: `count` (10) from `offset` (0) on, bodies cut to `truncate`. Nothing happens to them."""
-    queue = find_queue(ask)
-    ask.rights.check_queue("read", queue.name)
+    queue = usable(ask, "read")
     offset = parse_count(ask.query.get("offset", 0), "offset")
     count = parse_count(ask.query.get("count", PEEK_COUNT), "count")
     return await peek(ask.node, queue, offset, count, parse_shape(ask.query))
@@ -152,6 +152,14 @@ async def replay_messages(ask: Ask) -> dict[str, int]:
     return await Moving(ask.node, queue, wanted_count(ask, queue), place).run()
 
 
+def usable(ask: Ask, right: str) -> Queue:
+    """The path's queue, if the user has this right to it and no connection has it for itself."""
+    queue = find_queue(ask)
+    ask.rights.check_queue(right, queue.name)
+    check_access(queue, None)
+    return queue
+
+
 def movable(ask: Ask) -> Queue:
     """The path's queue, if the user may take messages from it."""
     return queue_to_get_from(client_of(ask).channel, find_queue(ask).name)
@@ -163,16 +171,14 @@ def wanted_count(ask: Ask, queue: Queue) -> int:
 
 async def pause_consumers(ask: Ask) -> Answer:
     """Deliver nothing to a queue's consumers until they are resumed, or the broker starts anew."""
-    queue = find_queue(ask)
-    ask.rights.check_queue("configure", queue.name)
+    queue = usable(ask, "configure")
     ask.node.do(queue.rotation.pause)
     return done()
 
 
 async def resume_consumers(ask: Ask) -> Answer:
     """Deliver to a queue's consumers again."""
-    queue = find_queue(ask)
-    ask.rights.check_queue("configure", queue.name)
+    queue = usable(ask, "configure")
 
     def resume() -> None:
         queue.rotation.unpause()

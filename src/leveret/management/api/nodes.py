@@ -8,13 +8,14 @@ from leveret import __version__
 from leveret.broker.vhost import EXCHANGE_TYPES
 from leveret.management.answers import Answer, not_found
 from leveret.management.asking import Ask
-from leveret.management.figures import UNKNOWN, alarm_set, churn_counts, disk_free, disk_limit, files_limit, memory_limit
+from leveret.management.figures import UNKNOWN, alarm_set, churn_counts, disk_free, disk_limit, memory_limit
 from leveret.management.lists import chosen, listed
 from leveret.management.memory import MEMORY_PARTS, memory_view
 from leveret.management.rates import with_rates
 from leveret.management.routes import MONITOR, Result, Route
 from leveret.protocol.handshake import SERVER_PROPERTIES
 from leveret.server.clock import now_ms
+from leveret.server.listener import connections_limit, files_limit
 from leveret.server.memory import resident_bytes
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def node_view(ask: Ask) -> dict[str, Any]:
         "disk_free_limit": disk_limit(node),
         "disk_free_alarm": alarm_set(node, "disk"),
         "fd_total": files_limit(),
-        "sockets_total": files_limit(),
+        "sockets_total": connections_limit(),
         "proc_total": THREADS_MAX,
         **with_rates(figures, statistics.node, ask.query),
         **with_rates(dict.fromkeys(UNKNOWN, 0)),
