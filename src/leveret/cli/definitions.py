@@ -43,11 +43,15 @@ def export(file: str, data_dir: str, url: str | None) -> None:
 
 @definitions.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--skip-unsupported", is_flag=True, help="Leave out what RabbitMQ has and there cannot be here, and say so.")
 @which_broker
-def import_(file: str, data_dir: str, url: str | None) -> None:
+def import_(file: str, skip_unsupported: bool, data_dir: str, url: str | None) -> None:
     """Make everything that FILE defines; what is there and not in it stays."""
     found = read(file)
-    asked(data_dir, url, lambda api: api.ask("POST", "/api/definitions", found))
+    path = "/api/definitions?skip_unsupported=true" if skip_unsupported else "/api/definitions"
+    answer = asked(data_dir, url, lambda api: api.ask("POST", path, found))
+    for line in (answer or {}).get("left_out", []):
+        click.echo(f"left out: {line}", err=True)
 
 
 @definitions.command()
