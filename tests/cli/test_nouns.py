@@ -109,6 +109,9 @@ def test_definitions_without_counterpart_are_left_out_if_wanted(leveret: Run, br
     stream = {"name": "s", "vhost": "/", "durable": True, "auto_delete": False, "type": "stream", "arguments": {}}
     file = tmp_path / "definitions.json"
     file.write_text(json.dumps({"queues": [stream, {**stream, "name": "classic", "type": "classic"}]}))
+    (tmp_path / "erlang").write_bytes(b"\x83P\0")
+    wrong = leveret("definitions", "import", str(tmp_path / "erlang"))
+    assert (wrong.returncode, "export it with --format json" in wrong.stderr) == (1, True)
     refused = leveret("definitions", "import", str(file))
     assert (refused.returncode, "--skip-unsupported" in refused.stderr) == (1, True)
     assert "classic" not in [queue["name"] for queue in broker.http().get("/api/queues")]

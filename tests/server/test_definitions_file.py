@@ -657,6 +657,12 @@ def test_what_has_no_counterpart_is_named_and_can_be_left_out(kind: str, item: d
     assert ("s" in broker.vhosts, "s" in broker.users) == (kind == "vhosts", kind == "users")
 
 
+def test_file_in_erlangs_format_is_refused() -> None:
+    """SPEC §9.2: rabbitmqctl export_definitions --format erlang"""
+    with pytest.raises(BadFile, match="export it with --format json"):
+        parse(b"\x83P\0\0")
+
+
 def test_of_a_policy_what_has_a_counterpart_is_kept() -> None:
     """SPEC §9.2: skip_unsupported leaves out as little as it can."""
     broker = default_broker()

@@ -18,6 +18,7 @@ from leveret.cli.command import (
     Do,
     Options,
     Result,
+    definitions_in,
     deleting,
     exists,
     parsed,
@@ -224,12 +225,9 @@ def export_definitions(api: Api, options: Options, given: list[str]) -> Result:
 
 
 def import_definitions(api: Api, options: Options, given: list[str]) -> Result:
-    try:
-        text = Path(given[0]).read_text(encoding="utf-8") if given else sys.stdin.read()
-    except OSError as error:
-        raise Bad(f"cannot read {given[0]}: {error.strerror}", DATA) from None
+    found = definitions_in(given[0] if given else "-")
     path = "/api/definitions?skip_unsupported=true" if "skip-unsupported" in options.flags else "/api/definitions"
-    answer = api.ask("POST", path, parsed(text))
+    answer = api.ask("POST", path, found)
     left_out = [f"left out: {line}" for line in (answer or {}).get("left_out", [])]
     return "\n".join([*left_out, "Definitions imported."])
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from leveret.cli.asked import asked, which_broker
+from leveret.cli.command import Bad, definitions_in
 
 # What tells two things of a kind apart.
 KEYS = {
@@ -67,11 +68,10 @@ def diff(file: str, data_dir: str, url: str | None) -> None:
 
 
 def read(file: str) -> dict[str, Any]:
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise click.ClickException(f"{file} is not JSON: {error}") from None
+        found = definitions_in(file)
+    except Bad as error:
+        raise click.ClickException(str(error)) from None
     if not isinstance(found, dict):
         raise click.ClickException(f"{file} has no definitions")
     return found

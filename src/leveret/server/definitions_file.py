@@ -47,6 +47,8 @@ PAIRS = {
     "policies": ("definition",),
 }
 FAULTS_TOLD = 20
+# What files begin with that rabbitmqctl writes with --format erlang.
+ERLANG_TERM = b"\x83"
 
 log = logging.getLogger("leveret.definitions")
 
@@ -222,6 +224,8 @@ def read_file(path: str) -> Facts:
 
 def parse(data: bytes) -> Facts:
     """The definitions in a JSON text, or BadFile."""
+    if data.startswith(ERLANG_TERM):
+        raise BadFile("it is in Erlang's own format, not JSON: export it with --format json")
     try:
         found = msgspec.json.decode(data) if data.strip() else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
