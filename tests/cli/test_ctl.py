@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.management.amqp import connected
 from tests.management.support import Running
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -47,6 +48,18 @@ def test_vhosts_are_added_listed_and_deleted(ctl: Run) -> None:
     assert ctl("delete_vhost", "x").stdout == 'Deleting vhost "x" ...\n'
     missing = ctl("delete_vhost", "x")
     assert (missing.returncode, missing.stderr) == (65, "Error:\nVirtual host 'x' does not exist\n")
+
+
+def test_protocol_of_connections_is_a_tuple(ctl: Run, broker: Running) -> None:
+    """SPEC §9.5: list_connections, in each format as rabbitmqctl writes it."""
+    with connected(broker) as connection:
+        connection.channel()
+        assert ctl("-q", "list_connections", "user", "protocol").stdout == "user\tprotocol\nguest\t{0,9,1}\n"
+        shown = {form: ctl("-q", "list_connections", "protocol", "--formatter", form).stdout for form in ("csv", "erlang")}
+        assert shown == {"csv": '"protocol"\n"{0,9,1}"\n', "erlang": "[[{protocol,{0,9,1}}]]\n"}
+        rows = json.loads(ctl("list_connections", "pid", "protocol", "--formatter", "json").stdout)
+        assert [row["protocol"] for row in rows] == [[0, 9, 1]]
+        assert rows[0]["pid"].endswith(f":{broker.port}")
 
 
 def test_tracing_cluster_name_and_settings(ctl: Run, broker: Running) -> None:

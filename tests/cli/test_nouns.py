@@ -102,3 +102,19 @@ def test_definitions_are_exported_compared_and_imported(leveret: Run, broker: Ru
     assert leveret("definitions", "import", str(file)).returncode == 0
     assert "new" in [queue["name"] for queue in broker.http().get("/api/queues")]
     assert leveret("definitions", "import", "-", given="{").returncode == 1
+
+
+def test_definitions_without_counterpart_are_left_out_if_wanted(leveret: Run, broker: Running, tmp_path: Path) -> None:
+    """SPEC §9.5 definitions: what cannot be is told with what to do; --skip-unsupported imports the rest."""
+    stream = {"name": "s", "vhost": "/", "durable": True, "auto_delete": False, "type": "stream", "arguments": {}}
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps({"queues": [stream, {**stream, "name": "classic", "type": "classic"}]}))
+    (tmp_path / "erlang").write_bytes(b"\x83P\0")
+    wrong = leveret("definitions", "import", str(tmp_path / "erlang"))
+    assert (wrong.returncode, "export it with --format json" in wrong.stderr) == (1, True)
+    refused = leveret("definitions", "import", str(file))
+    assert (refused.returncode, "--skip-unsupported" in refused.stderr) == (1, True)
+    assert "classic" not in [queue["name"] for queue in broker.http().get("/api/queues")]
+    done = leveret("definitions", "import", str(file), "--skip-unsupported")
+    assert (done.returncode, done.stderr) == (0, "left out: queues[0] (s in /): stream queues\n")
+    assert "classic" in [queue["name"] for queue in broker.http().get("/api/queues")]

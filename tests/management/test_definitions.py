@@ -178,6 +178,21 @@ def test_bad_definitions_are_refused(body: bytes, reason: str, http: Http) -> No
     assert http.get("/api/definitions") == before
 
 
+def test_what_has_no_counterpart_is_left_out_if_wanted(http: Http, vhost: str) -> None:
+    """SPEC §9.2: ?skip_unsupported=true answers with what was left out; without it all is refused."""
+    rest = {"vhost": vhost, "durable": True, "auto_delete": False, "arguments": {}}
+    exchanges = [{"name": "x", "type": "fanout", **rest}, {"name": "modulus", "type": "x-modulus-hash", **rest}]
+    refused = http.post("/api/definitions", {"exchanges": exchanges})
+    assert refused.status == 400
+    assert "?skip_unsupported=true" in refused.json["reason"]
+    path = f"/api/exchanges/{http.quoted(vhost)}/x"
+    assert http.ask("GET", path).status == 404
+    answer = http.post("/api/definitions?skip_unsupported=true", {"exchanges": exchanges})
+    left_out = [f"exchanges[1] (modulus in {vhost}): unknown exchange type 'x-modulus-hash'"]
+    assert (answer.status, answer.json) == (200, {"left_out": left_out})
+    assert http.get(path)["type"] == "fanout"
+
+
 def test_imported_definitions_survive_a_kill(tmp_path: Path) -> None:
     """SPEC §9.2: what was imported is on disk when the answer comes; SPEC §8.1"""
     found = definitions("v")

@@ -1,6 +1,7 @@
 """Exchanges through the HTTP API."""
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,3 +148,17 @@ def test_publish_needs_its_keys_and_rights(limited: Running, http: Http, vhost: 
     assert answer.json["reason"] == "rejected Unable to publish message. Check queue limits."
     refused = publish(limited.http("some", "some"), "/", "amq.fanout")
     assert (refused.status, refused.json["reason"][:30]) == (401, "ACCESS_REFUSED - write access ")
+
+
+def test_exchange_tells_who_made_it(tmp_path: Path) -> None:
+    """SPEC §9.1: user_who_performed_action, also after a restart."""
+    name = "user_who_performed_action"
+    with Running(tmp_path, "--management-port", "0") as broker:
+        http = broker.http()
+        http.put("/api/users/maker", {"password": "maker", "tags": "management"})
+        http.put("/api/permissions/%2F/maker", {"configure": ".*", "write": ".*", "read": ".*"})
+        assert broker.http("maker", "maker").put(path_of("/", "x"), {"durable": True}).status == 201
+        assert http.get(path_of("/", "x"))[name] == "maker"
+        assert {one[name] for one in http.get(path_of("/")) if one["name"] != "x"} == {"rmq-internal"}
+    with Running(tmp_path, "--management-port", "0") as broker:
+        assert broker.http().get(path_of("/", "x"))[name] == "maker"

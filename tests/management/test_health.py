@@ -44,7 +44,7 @@ def test_ports_and_protocols_that_are_not_listened_for(broker: Running, http: Ht
     assert (answer.status, found) == (503, {**failed, "missing": 1})
     assert ports[:2] == [broker.port, broker.http_port]
     answer = http.ask("GET", f"{CHECKS}/protocol-listener/amqp,mqtt")
-    protocols = ["amqp", "http", "prometheus"]
+    protocols = ["amqp", "http", "http/prometheus"]
     assert (answer.status, answer.json) == (503, {**failed, "missing": "mqtt", "protocols": protocols})
 
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import http.client
+import math
 import time
 from typing import Any
 
+import pika
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.management.amqp import channel_of
@@ -13,6 +15,7 @@ from tests.management.support import Http, Running
 from leveret.management.asking import Ask
 from leveret.management.metrics import get_per_object
 from leveret.management.statistics import Statistics
+from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.node import Node
 
@@ -201,3 +204,36 @@ def test_ten_thousand_queues_hold_the_loop_for_a_few_milliseconds_only() -> None
         return longest
 
     assert min(asyncio.run(longest_wait()) for _ in range(3)) < 0.02
+
+
+def test_storage_is_counted(broker: Running, http: Http, vhost: str) -> None:
+    """SPEC §9.3: writes, syncs, messages stored, and when the process began."""
+    names = (
+        "io_write_ops",
+        "io_write_bytes",
+        "io_write_time_seconds",
+        "io_sync_ops",
+        "io_sync_time_seconds",
+        "msg_store_write",
+    )
+    before = scraped(broker.prometheus_port, "/metrics")
+    with channel_of(broker, vhost) as channel:
+        channel.queue_declare("q", durable=True)
+        channel.queue_declare("other", durable=True)
+        channel.confirm_delivery()
+        channel.basic_publish("", "q", b"123", pika.BasicProperties(delivery_mode=2, timestamp=1_700_000_000))
+        after = scraped(broker.prometheus_port, "/metrics")
+        objects = scraped(broker.prometheus_port, "/metrics/per-object")
+    for name in names:
+        assert value(after, f"rabbitmq_{name}_total") > value(before, f"rabbitmq_{name}_total"), name
+    stored = ("queue_messages_persistent", "queue_disk_writes_total", "msg_store_write_total")
+    assert [value(after, f"rabbitmq_{name}") - value(before, f"rabbitmq_{name}") for name in stored] == [1, 1, 1]
+    one = {"vhost": vhost, "queue": "q"}
+    assert value(objects, "rabbitmq_queue_messages_persistent", **one) == 1
+    assert value(objects, "rabbitmq_queue_messages_persistent_bytes", **one) == 3
+    assert value(objects, "rabbitmq_queue_head_message_timestamp", **one) == 1_700_000_000
+    assert math.isnan(value(objects, "rabbitmq_queue_head_message_timestamp", vhost=vhost, queue="other"))
+    assert 0 < value(after, "process_start_time_seconds") <= now_ms() / 1000
+    (node,) = http.get("/api/nodes")
+    assert node["io_sync_avg_time"] > 0
+    assert http.get("/api/overview")["message_stats"]["disk_writes"] >= 1

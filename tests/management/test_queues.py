@@ -1,6 +1,7 @@
 """Queues through the HTTP API."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pika
 from tests.management.support import Http, Running
@@ -79,11 +80,46 @@ def test_queue_view_has_what_tools_read(http: Http, vhost: str) -> None:
         assert found["effective_policy_definition"] == {}
         assert set(found["garbage_collection"]) >= {"minor_gcs"}
         assert found["backing_queue_status"]["len"] == 2
-        assert (None in found.values()) is ("consumer_details" in found)
+        nulls = {"policy", "operator_policy", "recoverable_slaves", "exclusive_consumer_tag", "single_active_consumer_tag"}
+        assert {key for key, value in found.items() if value is None} == nulls
     (detailed,) = [one for one in http.get("/api/queues/detailed") if one["vhost"] == vhost]
     assert (detailed["name"], detailed["policy"]) == ("q", None)
     assert http.get(path_of(vhost) + "?columns=name,messages") == [{"name": "q", "messages": 2}]
     assert http.ask("GET", path_of("no such vhost")).status == 404
+
+
+def test_new_queue_is_idle_since_it_was_made(http: Http, vhost: str) -> None:
+    """SPEC §9.1: idle_since of a queue that nobody has used is its creation, not the broker's start."""
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+    http.put(path_of(vhost, "q"))
+    after = datetime.now(UTC)
+    assert before <= datetime.fromisoformat(http.get(path_of(vhost, "q"))["idle_since"]) <= after
+
+
+def test_messages_that_survive_are_counted_apart(broker: Running, http: Http, vhost: str) -> None:
+    """SPEC §9.1: messages_persistent, ready and unacknowledged, and the octets of their bodies."""
+    http.put(path_of(vhost, "q"), {"durable": True})
+    http.put(path_of(vhost, "t"))
+    for name in "qt":
+        publish(http, vhost, name, "one", "three", delivery_mode=2)
+        publish(http, vhost, name, "transient", delivery_mode=1)
+
+    def persistent(name: str) -> tuple[int, int]:
+        found = http.get(path_of(vhost, name))
+        return found["messages_persistent"], found["message_bytes_persistent"]
+
+    assert (persistent("q"), persistent("t")) == ((2, 8), (0, 0))
+    with client(broker, vhost) as connection:
+        channel = connection.channel()
+        method, _, _ = channel.basic_get("q")
+        assert method is not None
+        assert persistent("q") == (2, 8)
+        channel.basic_ack(method.delivery_tag)
+        channel.queue_declare("q", passive=True)
+        assert persistent("q") == (1, 5)
+        channel.queue_purge("q")
+        assert persistent("q") == (0, 0)
+    assert http.get(path_of(vhost, "q"))["disk_writes"] == 2
 
 
 def test_exclusive_queue_and_consumers_are_told(broker: Running, http: Http, vhost: str) -> None:

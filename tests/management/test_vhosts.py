@@ -1,5 +1,6 @@
 """Virtual hosts through the HTTP API, and what is the same for all resources."""
 
+from tests.management.amqp import channel_of, soon
 from tests.management.support import Http, Running
 
 
@@ -70,3 +71,23 @@ def test_overview_has_what_tools_read(http: Http) -> None:
     assert http.get("/api/whoami") == {"name": "guest", "tags": ["administrator"]}
     assert http.put("/api/cluster-name", {"name": "mine"}).status == 204
     assert http.get("/api/cluster-name") == {"name": "mine"}
+
+
+def test_octets_of_a_vhost_stay_when_connections_go(broker: Running, http: Http, vhost: str) -> None:
+    """SPEC §9.1: recv_oct and send_oct of all connections, those that are gone included."""
+    path = f"/api/vhosts/{http.quoted(vhost)}"
+    assert (http.get(path)["recv_oct"], http.get(path)["send_oct"]) == (0, 0)
+    with channel_of(broker, vhost) as channel:
+        channel.queue_declare("q", durable=True)
+        channel.basic_publish("", "q", bytes(10_000))
+        channel.basic_get("q")
+        (connection,) = http.get(f"{path}/connections")
+        open_found = http.get(path)
+    assert open_found["recv_oct"] >= connection["recv_oct"] > 10_000
+    assert open_found["send_oct"] >= connection["send_oct"] > 10_000
+    closed = soon(lambda: not http.get(f"{path}/connections") and http.get(path))
+    assert closed["recv_oct"] >= open_found["recv_oct"]
+    assert closed["send_oct"] >= open_found["send_oct"]
+    assert closed["recv_oct_details"]["rate"] >= 0
+    (listed,) = [one for one in http.get("/api/vhosts") if one["name"] == vhost]
+    assert listed["recv_oct"] >= closed["recv_oct"]

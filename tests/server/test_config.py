@@ -39,6 +39,7 @@ GIVEN: dict[str, tuple[str, object]] = {
     "deliver": ("synced", "synced"),
     "management": ("false", False),
     "load_definitions": ("/etc/definitions.json", "/etc/definitions.json"),
+    "skip_unsupported": ("true", True),
     "track_auth_attempt_source": ("true", True),
 }
 

@@ -14,6 +14,7 @@ from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import make_origin
 from leveret.broker.settings import Settings
+from leveret.broker.storage import Traffic
 from leveret.broker.vhost import VirtualHost
 from leveret.store.committer import Committer, Work, carry_out
 from leveret.store.definitions import Change, DefinitionsFile
@@ -104,6 +105,7 @@ class StandIn(Committer):
         self.held = held
         self.sync = sync
         self.kept: list[Work] = []
+        self.traffic = Traffic()
         self.failed: BaseException | None = None
         self.durable = 0
 
@@ -124,7 +126,7 @@ class StandIn(Committer):
         if self.failed is not None:
             return
         try:
-            carry_out(work, self.definitions, self.sync)
+            carry_out(work, self.definitions, self.sync, self.traffic)
         except Exception as error:  # as the thread does it
             self.failed = error
             return
@@ -319,10 +321,23 @@ class Rig:
                 held.append(entry.location)
         self._check_live(held)
         if unacked is not None and self._at_rest():
+            self._check_ledgers(list(unacked))
             for log in (self.store.journal, self.store.spill):
                 count = len([location for location in held if self._log(location) is log])
                 live = sum(segment.live_count for segment in log.segments.values())
                 assert live == count, f"{live} places are live where {count} are held, in {sorted(log.segments)}"
+
+    def _check_ledgers(self, unacked: list[Entry]) -> None:
+        """What a ledger counts is what its queue has in the journal."""
+        for queue in self.queues():
+            if queue.ledger is None:
+                continue
+            entries = [*queue.chain.entries(), *queue.back.entries(), *(entry for entry, _ in queue.dead)]
+            entries += [entry for entry in unacked if entry.queue is queue]
+            sizes = [(entry.location, entry.message.body_size) for entry in entries if entry.location]
+            sizes += [(record[1], record[2]) for record in records_of(queue) if record[1]]
+            stored = [size for location, size in sizes if self._log(location) is self.store.journal]
+            assert (queue.ledger.live_count, queue.ledger.live_bytes) == (len(stored), sum(stored)), queue.title
 
     def _check_placed(self, queue: Queue, entries: list[Entry]) -> None:
         """What is persistent in a durable queue is in the journal, what is a stub is somewhere."""

@@ -14,6 +14,7 @@ from tests.store.support import RealDisk, Rig, StandIn, Taker, body, letter
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
+from leveret.broker.storage import Traffic
 from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.store.committer import Work, carry_out
@@ -526,7 +527,7 @@ def test_any_other_fault_of_the_definitions_is_one(tmp_path: Path) -> None:
     (work,) = rig.committer.kept
     work.changes = [("INSERT INTO nowhere VALUES (?)", (1,))]
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        carry_out(work, definitions, True)
+        carry_out(work, definitions, True, Traffic())
     definitions.close()
 
 

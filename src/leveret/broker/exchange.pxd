@@ -9,6 +9,7 @@ cdef class Exchange:
     cdef public bint durable
     cdef public bint auto_delete
     cdef public bint internal
+    cdef public str made_by
     cdef public str alternate
     cdef public object policy
     cdef public object operator_policy

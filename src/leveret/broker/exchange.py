@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from leveret.broker.policy import Policy
     from leveret.broker.vhost import VirtualHost
 
+# RabbitMQ: the user of what no user has done.
+NOBODY = "rmq-internal"
+
 
 class Exchange:
     """One exchange of one virtual host.
 
-    `bindings` lead from it, `inbound` to it. `varies` says that its choice depends on more than the routing key, so
-    that the route must not be remembered. `mark` and `is_queue` serve the router.
+    `bindings` lead from it, `inbound` to it. `made_by` is the user who declared it. `varies` says that its choice depends
+    on more than the routing key, so that the route must not be remembered. `mark` and `is_queue` serve the router.
     """
 
     __slots__ = (
@@ -35,6 +38,7 @@ class Exchange:
         "internal",
         "is_queue",
         "kind",
+        "made_by",
         "mark",
         "name",
         "operator_policy",
@@ -52,6 +56,7 @@ class Exchange:
         self.durable = False
         self.auto_delete = False
         self.internal = False
+        self.made_by = NOBODY
         self.policy: Policy | None = None
         self.operator_policy: Policy | None = None
         self.follow({})

@@ -45,6 +45,8 @@ cdef class Pages:
     cdef Page _last
     cdef public Py_ssize_t count
     cdef public long long body_bytes
+    cdef public long long read_count
+    cdef public long long spilled_count
     @cython.locals(last=Page)
     cpdef add(self, long long seq, long long location, Py_ssize_t body_size, long delivery_count, bint redelivered)
     @cython.locals(page=Page, at=Py_ssize_t, found=list)

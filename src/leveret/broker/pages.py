@@ -118,9 +118,13 @@ class Page:
 
 
 class Pages:
-    """The pages of one queue, the oldest first; `count` messages with `body_bytes` of bodies."""
+    """The pages of one queue, the oldest first; `count` messages with `body_bytes` of bodies.
 
-    __slots__ = ("_last", "_pages", "_sizes", "body_bytes", "count")
+    `read_count` says how many messages were read from files for the queue, `spilled_count` how many were only written there
+    to be out of memory.
+    """
+
+    __slots__ = ("_last", "_pages", "_sizes", "body_bytes", "count", "read_count", "spilled_count")
 
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
@@ -128,6 +132,8 @@ class Pages:
         self._last: Page | None = None
         self.count = 0
         self.body_bytes = 0
+        self.read_count = 0
+        self.spilled_count = 0
 
     def add(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> None:
         """Page out one more message, behind the others."""
@@ -140,6 +146,10 @@ class Pages:
         last.add(seq, location, body_size, delivery_count, redelivered)
         self.count += 1
         self.body_bytes += body_size
+
+    def first_seq(self) -> int:
+        """The seq of the oldest page's first record; 0 if there is none."""
+        return self._pages[0].seq(0) if self._pages else 0
 
     def span(self, offset: int, count: int) -> list[tuple[int, int, int, int, bool]]:
         """Up to `count` records in order, without the first `offset`; each as `add` takes it."""

@@ -30,6 +30,7 @@ cdef class Queue:
     cdef public Rotation rotation
     cdef public Sizes sizes
     cdef public long long next_seq
+    cdef public long long created_at
     cdef public Py_ssize_t ready_count
     cdef public long long ready_bytes
     cdef public Py_ssize_t unacked_count

@@ -57,6 +57,7 @@ class Queue:
         "bindings",
         "burial",
         "chain",
+        "created_at",
         "cut",
         "dead",
         "deduplication",
@@ -117,10 +118,9 @@ class Queue:
         self.deferred = False
         self.rotation = Rotation()
         self.next_seq = 1
-        self.ready_count = 0
-        self.ready_bytes = 0
-        self.unacked_count = 0
-        self.unacked_bytes = 0
+        self.created_at = work.now
+        self.ready_count = self.unacked_count = 0
+        self.ready_bytes = self.unacked_bytes = 0
         self.chain = Chain()
         self.special = False
         self.traits = Traits()
@@ -553,7 +553,7 @@ class Queue:
     def lose(self, entry: Entry) -> None:
         """Forget a ready message whose content cannot be had any more."""
         self._take_out(entry)
-        self.work.storage.lose(entry.location)
+        self.work.storage.lose(self, entry.location, entry.message.body_size)
         entry.location = 0
 
     def restore_pages(self, pages: Pages, next_seq: int, times: list[int]) -> None:

@@ -21,6 +21,36 @@ class Damaged(Exception):
     """A message cannot be had: what is read is not what was written."""
 
 
+class Traffic:
+    """What was read from files and written to them: how often, how many octets, in how many seconds.
+
+    `change_count` are the transactions of definitions, `messages_read` and `messages_written` the messages in all that.
+    """
+
+    __slots__ = (
+        "change_count",
+        "messages_read",
+        "messages_written",
+        "read_bytes",
+        "read_count",
+        "read_s",
+        "sync_count",
+        "sync_s",
+        "write_bytes",
+        "write_count",
+        "write_s",
+    )
+
+    def __init__(self) -> None:
+        self.change_count = self.messages_read = self.messages_written = 0
+        self.read_count = self.read_bytes = self.write_count = self.write_bytes = self.sync_count = 0
+        self.read_s = self.write_s = self.sync_s = 0.0
+
+    def add(self, other: "Traffic") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
 class Storage:
     """Nothing survives."""
 
@@ -64,8 +94,8 @@ class Storage:
         """The entry of a message that is paged out, without its content."""
         raise NotImplementedError
 
-    def lose(self, location: int) -> None:
-        """The message that was kept there is damaged and belongs to no queue any more."""
+    def lose(self, queue: Any, location: int, body_size: int) -> None:
+        """The message of a queue that was kept there is damaged and belongs to it no more."""
 
     def release(self, entry: Entry) -> None:
         """What was kept of an entry that no ledger knows is of no use any more."""
@@ -104,6 +134,10 @@ class Storage:
 
     def fail(self, error: BaseException) -> None:
         """Something in storage went wrong: nothing may be promised any more."""
+
+    def traffic(self) -> Traffic:
+        """What has gone to files and come from them since the start."""
+        return Traffic()
 
     def unsynced_size(self) -> int:
         """About how many bytes were said and are not on disk yet."""

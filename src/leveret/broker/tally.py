@@ -25,6 +25,10 @@ NAMES = (
     "publish_in",
     "publish_out",
 )
+# What RabbitMQ lists together.
+PUBLISHING = ("publish", "confirm", "return_unroutable", "drop_unroutable")
+TAKING = ("deliver", "deliver_no_ack", "redeliver", "get", "get_no_ack", "get_empty", "ack")
+PASSING = ("publish_in", "publish_out")
 
 
 class Tally:
@@ -79,9 +83,16 @@ class Tally:
         self.publish_in += other.publish_in
         self.publish_out += other.publish_out
 
-    def counts(self) -> dict[str, int]:
-        """Those that are not 0, with `deliver_get` for all that was handed out."""
-        found = {name: getattr(self, name) for name in NAMES if getattr(self, name)}
-        if self.deliver_get:
+    def counts(self, publishing: tuple[str, ...] = PUBLISHING) -> dict[str, int]:
+        """As RabbitMQ lists them: all that belong together as soon as one is not 0, with `deliver_get` for what was taken.
+
+        What passes an exchange is listed one by one. `publishing` are those that its owner has of that group.
+        """
+        found: dict[str, int] = {}
+        for names in (publishing, TAKING, PASSING[:1], PASSING[1:]):
+            values = {name: getattr(self, name) for name in names}
+            if any(values.values()):
+                found |= values
+        if "deliver" in found:
             found["deliver_get"] = self.deliver_get
         return found

@@ -18,7 +18,7 @@ from leveret.broker.binding import Binding, frozen
 from leveret.broker.dead_letter import Burial
 from leveret.broker.delayed import DelayedExchange
 from leveret.broker.equivalence import check_same, check_same_argument
-from leveret.broker.exchange import DefaultExchange, Exchange
+from leveret.broker.exchange import NOBODY, DefaultExchange, Exchange
 from leveret.broker.exchange_types import PLAIN_TYPES
 from leveret.broker.message import Message
 from leveret.broker.policy import Policies, Policy
@@ -51,6 +51,8 @@ PREDECLARED = (
     ("amq.rabbitmq.trace", "topic", True),
 )
 
+Facts = dict[str, Any]
+
 LIMITS = ("max-connections", "max-queues")
 LIMITS_COMPONENT = "vhost-limits"
 OPERATOR_COMPONENT = "operator_policy"
@@ -77,8 +79,10 @@ class VirtualHost:
         self.hidden: dict[Queue, None] = {}
         self.router = Router(self.exchanges)
         self.work = broker.work
-        # Of channels that are closed.
+        # Of channels that are closed, and octets of connections that are gone.
         self.tally = Tally()
+        self.received_bytes = 0
+        self.sent_bytes = 0
         self.churn = broker.churn
         self._events = broker.events
         self._broker = broker
@@ -130,8 +134,9 @@ class VirtualHost:
         internal: bool = False,
         arguments: Table | None = None,
         rights: Rights | None = None,
+        made_by: str = NOBODY,
     ) -> Exchange:
-        """Make an exchange, or check that the one there is the same."""
+        """Make an exchange, or check that the one there is the same; who has `rights` made it, else `made_by`."""
         arguments = arguments or {}
         if kind not in EXCHANGE_TYPES:
             raise PreconditionFailed(f"unknown exchange type '{kind}'")
@@ -145,13 +150,15 @@ class VirtualHost:
             exchange.durable = durable
             exchange.auto_delete = auto_delete
             exchange.internal = internal
+            exchange.made_by = made_by if rights is None else rights.user_name
             exchange.open(self)
             self.exchanges[name] = exchange
             self.follow(exchange)
             self._broker.changed()
             self._happened("exchange.created", name)
             if durable:
-                facts = {"type": kind, "auto_delete": auto_delete, "internal": internal, "arguments": arguments}
+                facts: Facts = {"type": kind, "auto_delete": auto_delete, "internal": internal, "arguments": arguments}
+                facts["made_by"] = exchange.made_by
                 self._broker.storage.put("exchange", self.name, name, facts)
             return exchange
         check_same("type", exchange.title, kind, exchange.kind)

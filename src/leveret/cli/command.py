@@ -1,13 +1,17 @@
 """What commands of leveretctl are made of: arguments, options, results, and the requests that most of them are."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from leveret.cli.api import Api, Failed, part
 
 USAGE, DATA, NO_USER, UNAVAILABLE, SOFTWARE, TEMPORARY = 64, 65, 67, 69, 70, 75
 YEAR_S = 365 * 86400.0
+# What files begin with that rabbitmqctl writes with --format erlang.
+ERLANG_TERM = b"\x83"
 
 
 class Bad(Exception):
@@ -101,6 +105,20 @@ def parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise Bad(f"JSON decoding error: {text}", DATA) from None
+
+
+def definitions_in(file: str) -> Any:
+    """What a file of definitions says, or standard input if it is called `-`."""
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise Bad(f"cannot read {file}: {error.strerror}", DATA) from None
+    if data.startswith(ERLANG_TERM):
+        raise Bad(f"{file} is in Erlang's own format, not JSON: export it with --format json", DATA)
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise Bad(f"{file} is not JSON: {error}", DATA) from None
 
 
 def exists(api: Api, path: str) -> bool:

@@ -45,6 +45,7 @@ WITHOUT_VALUE |= {
     "used",
     "ignore-existing",
     "pre-hashed-password",
+    "skip-unsupported",
 }
 
 

@@ -18,6 +18,7 @@ from leveret.cli.command import (
     Do,
     Options,
     Result,
+    definitions_in,
     deleting,
     exists,
     parsed,
@@ -226,12 +227,11 @@ def export_definitions(api: Api, options: Options, given: list[str]) -> Result:
 
 
 def import_definitions(api: Api, options: Options, given: list[str]) -> Result:
-    try:
-        text = Path(given[0]).read_text(encoding="utf-8") if given else sys.stdin.read()
-    except OSError as error:
-        raise Bad(f"cannot read {given[0]}: {error.strerror}", DATA) from None
-    api.ask("POST", "/api/definitions", parsed(text))
-    return "Definitions imported."
+    found = definitions_in(given[0] if given else "-")
+    path = "/api/definitions?skip_unsupported=true" if "skip-unsupported" in options.flags else "/api/definitions"
+    answer = api.ask("POST", path, found)
+    left_out = [f"left out: {line}" for line in (answer or {}).get("left_out", [])]
+    return "\n".join([*left_out, "Definitions imported."])
 
 
 def setting(name: str, value: Callable[[list[str]], Any]) -> Do:
@@ -355,7 +355,7 @@ COMMANDS: dict[str, Command] = {
     "delete_vhost": Command(delete_vhost, "<vhost>", 'Deleting vhost "{0}" ...', 1, 1),
     "export_definitions": Command(export_definitions, "<file>|-", "Exporting definitions ...", 1, 1),
     "hash_password": Command(hash_password, "<password>", "Will hash password {0}", 1, 1),
-    "import_definitions": Command(import_definitions, "[<file>]", "Importing definitions ...", 0, 1),
+    "import_definitions": Command(import_definitions, "[--skip-unsupported] [<file>]", "Importing definitions ...", 0, 1),
     "purge_queue": Command(
         deleting("/api/queues/{vhost}/{0}/contents", "not_found"),
         "<queue>",

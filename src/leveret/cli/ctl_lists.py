@@ -29,6 +29,8 @@ CONSUMER_COLUMNS = "queue_name channel_pid consumer_tag ack_required prefetch_co
 VHOST_COLUMNS = "name description tags default_queue_type tracing cluster_state metadata"
 FEATURE_COLUMNS = "name state stability provided_by desc doc_url"
 DEPRECATED_COLUMNS = "name deprecation_phase provided_by desc doc_url state"
+# The API has names for what rabbitmqctl shows as a tuple.
+PROTOCOLS = {"AMQP 0-9-1": (0, 9, 1)}
 
 
 def chosen(given: list[str], shown: str, known: str) -> list[str]:
@@ -57,6 +59,14 @@ def listing(path: str, shown: str, known: str = "", renamed: dict[str, str] | No
         return Table(rows, columns)
 
     return do
+
+
+def list_connections(api: Api, options: Options, given: list[str]) -> Result:
+    columns = chosen(given, "user peer_host peer_port state", CONNECTION_COLUMNS)
+    rows = api.get("/api/connections")
+    for row in rows:
+        row |= {"pid": row["name"], "protocol": PROTOCOLS.get(row["protocol"], row["protocol"])}
+    return Table(rows, columns)
 
 
 def list_consumers(api: Api, options: Options, given: list[str]) -> Result:
@@ -158,7 +168,7 @@ COMMANDS: dict[str, Command] = {
         None,
     ),
     "list_connections": Command(
-        listing("/api/connections", "user peer_host peer_port state", CONNECTION_COLUMNS, {"pid": "name"}),
+        list_connections,
         "[<column> ...]",
         "Listing connections ...",
         0,

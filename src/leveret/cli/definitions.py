@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from leveret.cli.asked import asked, which_broker
+from leveret.cli.command import Bad, definitions_in
 
 # What tells two things of a kind apart.
 KEYS = {
@@ -45,11 +46,15 @@ def export(file: str, data_dir: str, url: str | None) -> None:
 
 @definitions.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--skip-unsupported", is_flag=True, help="Leave out what RabbitMQ has and there cannot be here, and say so.")
 @which_broker
-def import_(file: str, data_dir: str, url: str | None) -> None:
+def import_(file: str, skip_unsupported: bool, data_dir: str, url: str | None) -> None:
     """Make everything that FILE defines; what is there and not in it stays."""
     found = read(file)
-    asked(data_dir, url, lambda api: api.ask("POST", "/api/definitions", found))
+    path = "/api/definitions?skip_unsupported=true" if skip_unsupported else "/api/definitions"
+    answer = asked(data_dir, url, lambda api: api.ask("POST", path, found))
+    for line in (answer or {}).get("left_out", []):
+        click.echo(f"left out: {line}", err=True)
 
 
 @definitions.command()
@@ -65,11 +70,10 @@ def diff(file: str, data_dir: str, url: str | None) -> None:
 
 
 def read(file: str) -> dict[str, Any]:
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise click.ClickException(f"{file} is not JSON: {error}") from None
+        found = definitions_in(file)
+    except Bad as error:
+        raise click.ClickException(str(error)) from None
     if not isinstance(found, dict):
         raise click.ClickException(f"{file} has no definitions")
     return found

@@ -66,7 +66,9 @@ def term(value: Any) -> str:
         return "undefined"
     if isinstance(value, dict):
         return "[" + ",".join(f"{{{atom(name)},{term(one)}}}" for name, one in value.items()) + "]"
-    if isinstance(value, list | tuple):
+    if isinstance(value, tuple):
+        return "{" + ",".join(term(one) for one in value) + "}"
+    if isinstance(value, list):
         return "[" + ",".join(term(one) for one in value) + "]"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -84,6 +86,8 @@ def text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return "{" + ",".join(text(one) for one in value) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(text(one) for one in value) + "]"
     if isinstance(value, dict):

@@ -87,6 +87,11 @@ def bad_request(reason: str) -> Refused:
     return Refused(400, reason)
 
 
+def stats_disabled() -> Refused:
+    """RabbitMQ's answer for what is nothing without statistics, when they are not wanted."""
+    return bad_request("Stats in management UI are disabled on this node")
+
+
 def not_found(reason: str = "Not Found") -> Refused:
     """RabbitMQ's answer for an object that is not there."""
     return Refused(404, reason, "Object Not Found")

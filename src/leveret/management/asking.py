@@ -88,6 +88,11 @@ class Ask:
         """Whether the query has this, not as false."""
         return name in self.query and self.query[name].lower() in TRUE
 
+    @property
+    def without_stats(self) -> bool:
+        """RabbitMQ: whether only what is defined is asked for, not what is counted; exactly `true` says so."""
+        return self.query.get("disable_stats") == "true"
+
     # The body
 
     @property

@@ -11,9 +11,10 @@ SLICE_S = 0.002
 # So much is done before the clock is looked at.
 GROUP = 100
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+NAN = "NaN"
 PREFIX, DETAILED, CLUSTER = "rabbitmq_", "rabbitmq_detailed_", "rabbitmq_cluster_"
 
-Row = tuple[str, Sequence[float]]
+Row = tuple[str, Sequence[float | str]]
 
 
 class Page:

@@ -1,6 +1,6 @@
 """RabbitMQ's metrics: their families, names, kinds and descriptions. The values are in metrics.py, in the same order.
 
-What counts Erlang's own things (reductions, tables, Raft, Mnesia) is left out where nothing here is like it.
+What counts Erlang's own things (reductions, tables, Raft) is left out where nothing here is like it.
 """
 
 from typing import NamedTuple
@@ -54,11 +54,26 @@ NODE = [
 ]
 PERSISTER = [
     _counter("messages_damaged_total", "Messages that could not be read again and were left out"),
-    _counter("io_read_ops_total", "Reads by the process, sockets included"),
-    _counter("io_read_bytes_total", "Octets read from disk"),
-    _counter("io_write_ops_total", "Writes by the process, sockets included"),
-    _counter("io_write_bytes_total", "Octets written to disk"),
+    _counter("io_read_ops_total", "Reads of pages of messages"),
+    _counter("io_read_bytes_total", "Octets of them"),
+    _counter("io_write_ops_total", "Batches written to the journal or the spill"),
+    _counter("io_write_bytes_total", "Octets of them"),
+    _counter("io_sync_ops_total", "Batches synced, and files removed"),
+    _counter("schema_db_disk_tx_total", "Transactions of definitions"),
+    _counter("msg_store_read_total", "Messages read again"),
+    _counter("msg_store_write_total", "Messages written to the journal or the spill"),
+    _counter("io_read_time_seconds_total", "Time that reads took"),
+    _counter("io_write_time_seconds_total", "Time that writes took"),
+    _counter("io_sync_time_seconds_total", "Time that syncs took"),
+    # Of these there are none.
+    _counter("io_seek_ops_total", "Not done here: 0"),
+    _counter("io_reopen_ops_total", "Not done here: 0"),
+    _counter("schema_db_ram_tx_total", "Not done here: 0"),
+    _counter("queue_index_read_ops_total", "Not done here: 0"),
+    _counter("queue_index_write_ops_total", "Not done here: 0"),
+    _counter("io_seek_time_seconds_total", "Not done here: 0"),
 ]
+PROCESS_START = _gauge("process_start_time_seconds", "When the process was started, as Unix time")
 LOGINS = [
     _counter("auth_attempts_total", "Logins tried"),
     _counter("auth_attempts_succeeded_total", "Logins that were granted"),
@@ -86,12 +101,17 @@ QUEUE = [
     _gauge("queue_messages_ram_bytes", "Octets of their bodies"),
     _gauge("queue_messages_ready_ram", "Of those, the ones that wait"),
     _gauge("queue_messages_unacked_ram", "Of those, the ones that are not settled"),
+    _gauge("queue_messages_persistent", "Messages that survive"),
+    _gauge("queue_messages_persistent_bytes", "Octets of their bodies"),
     _gauge("queue_messages_bytes", "Octets of the bodies of all messages"),
     _gauge("queue_messages_ready_bytes", "Octets of bodies that wait"),
     _gauge("queue_messages_unacked_bytes", "Octets of bodies that are not settled"),
     _gauge("queue_messages_paged_out", "Messages whose content is only on disk"),
     _gauge("queue_messages_paged_out_bytes", "Octets of their bodies"),
+    _counter("queue_disk_reads_total", "Messages of queues that were read again"),
+    _counter("queue_disk_writes_total", "Messages of queues that were written, to survive or to be out of memory"),
 ]
+QUEUE_HEAD = [_gauge("queue_head_message_timestamp", "What the publisher of the first message has given as its time")]
 QUEUE_PUBLISHED = [_counter("queue_messages_published_total", "Messages that queues have taken")]
 
 # Of channels.

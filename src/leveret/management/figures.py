@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leveret.broker.storage import Traffic
 from leveret.server.alarms import free_bytes
 from leveret.server.memory import resident_bytes, usable_bytes
 
@@ -27,6 +28,10 @@ NODE_NAMES = (
     "io_read_bytes",
     "io_write_count",
     "io_write_bytes",
+    "io_sync_count",
+    "mnesia_disk_tx_count",
+    "msg_store_read_count",
+    "msg_store_write_count",
     "connection_created",
     "connection_closed",
     "channel_created",
@@ -35,22 +40,15 @@ NODE_NAMES = (
     "queue_created",
     "queue_deleted",
 )
-# What RabbitMQ counts of its own files and tables.
+# What RabbitMQ counts of its own files and tables, and nothing here is like.
 UNKNOWN = (
-    "io_read_avg_time",
-    "io_write_avg_time",
-    "io_sync_count",
-    "io_sync_avg_time",
     "io_seek_count",
-    "io_seek_avg_time",
     "io_reopen_count",
     "mnesia_ram_tx_count",
-    "mnesia_disk_tx_count",
-    "msg_store_read_count",
-    "msg_store_write_count",
     "queue_index_read_count",
     "queue_index_write_count",
 )
+AVERAGES = ("io_read_avg_time", "io_write_avg_time", "io_sync_avg_time", "io_seek_avg_time")
 
 
 def churn_counts(node: "Node") -> dict[str, int]:
@@ -73,7 +71,6 @@ def churn_counts(node: "Node") -> dict[str, int]:
 
 def node_counts(node: "Node") -> dict[str, int]:
     """The figures of NODE_NAMES as they are now."""
-    reads, read_bytes, writes, written_bytes = io_counts()
     usage = resource.getrusage(resource.RUSAGE_SELF)
     collections = gc.get_stats()
     return {
@@ -85,10 +82,7 @@ def node_counts(node: "Node") -> dict[str, int]:
         "gc_num": sum(one["collections"] for one in collections),
         "gc_bytes_reclaimed": 0,
         "context_switches": usage.ru_nvcsw + usage.ru_nivcsw,
-        "io_read_count": reads,
-        "io_read_bytes": read_bytes,
-        "io_write_count": writes,
-        "io_write_bytes": written_bytes,
+        **io_counts(node.broker.storage.traffic()),
         **churn_counts(node),
     }
 
@@ -118,11 +112,26 @@ def alarm_set(node: "Node", word: str) -> bool:
     return any(alarm.is_set for alarm in node.alarms if word in alarm.reason)
 
 
-def io_counts() -> tuple[int, int, int, int]:
-    """Reads, bytes read, writes and bytes written by this process; of files and sockets. Zeros where it is not told."""
-    try:
-        with open("/proc/self/io", "rb") as file:
-            found = dict(line.split(b": ") for line in file.read().splitlines())
-    except (OSError, ValueError):
-        return 0, 0, 0, 0
-    return int(found[b"syscr"]), int(found[b"read_bytes"]), int(found[b"syscw"]), int(found[b"write_bytes"])
+def io_counts(traffic: Traffic) -> dict[str, int]:
+    """What storage has read and written; its definitions are what RabbitMQ has in Mnesia."""
+    return {
+        "io_read_count": traffic.read_count,
+        "io_read_bytes": traffic.read_bytes,
+        "io_write_count": traffic.write_count,
+        "io_write_bytes": traffic.write_bytes,
+        "io_sync_count": traffic.sync_count,
+        "mnesia_disk_tx_count": traffic.change_count,
+        "msg_store_read_count": traffic.messages_read,
+        "msg_store_write_count": traffic.messages_written,
+    }
+
+
+def io_averages(traffic: Traffic) -> dict[str, float]:
+    """How long one of them has taken, in ms."""
+    pairs = (
+        (traffic.read_s, traffic.read_count),
+        (traffic.write_s, traffic.write_count),
+        (traffic.sync_s, traffic.sync_count),
+        (0.0, 0),
+    )
+    return {name: 1000 * seconds / max(1, count) for name, (seconds, count) in zip(AVERAGES, pairs, strict=True)}

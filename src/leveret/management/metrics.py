@@ -17,9 +17,17 @@ from leveret.management.answers import Answer
 from leveret.management.api.nodes import THREADS_MAX
 from leveret.management.api.overview import cluster_name
 from leveret.management.asking import Ask
-from leveret.management.exposition import CLUSTER, DETAILED, GROUP, PREFIX, Page, escaped, label
+from leveret.management.backlog import disk_writes, head_timestamp, persistent
+from leveret.management.exposition import CLUSTER, DETAILED, GROUP, NAN, PREFIX, Page, Row, escaped, label
 from leveret.management.families import Metric
-from leveret.management.figures import alarm_set, churn_counts, disk_free, disk_limit, memory_limit
+from leveret.management.figures import (
+    alarm_set,
+    churn_counts,
+    disk_free,
+    disk_limit,
+    io_counts,
+    memory_limit,
+)
 from leveret.management.memory import MEMORY_PARTS, memory_view
 from leveret.management.parts import tell_parts
 from leveret.management.routes import NOBODY_ASKED, Route
@@ -55,6 +63,9 @@ def queue_facts(queue: Queue) -> tuple[int, ...]:
         1 if rotation.active_count else 0,
         pages.count,
         pages.body_bytes,
+        *persistent(queue),
+        pages.read_count,
+        disk_writes(queue),
         queue.tally.publish,
     )
 
@@ -65,11 +76,12 @@ def queue_coarse_values(facts: Sequence[int]) -> tuple[int, ...]:
 
 
 def queue_values(facts: Sequence[int]) -> tuple[int, ...]:
-    ready, unacked, ready_bytes, unacked_bytes, consumers, active, paged, paged_bytes, _ = facts
+    ready, unacked, ready_bytes, unacked_bytes, consumers, active, paged, paged_bytes, *stored, _ = facts
+    stored_count, stored_bytes, reads, writes = stored
     held_bytes = ready_bytes + unacked_bytes - paged_bytes
-    counts = (ready + unacked - paged, held_bytes, ready - paged, unacked)
+    counts = (ready + unacked - paged, held_bytes, ready - paged, unacked, stored_count, stored_bytes)
     sizes = (ready_bytes + unacked_bytes, ready_bytes, unacked_bytes, paged, paged_bytes)
-    return (consumers, active, active, held_bytes, *counts, *sizes)
+    return (consumers, active, active, held_bytes, *counts, *sizes, reads, writes)
 
 
 def channel_values(channel: Channel) -> tuple[int, ...]:
@@ -115,7 +127,11 @@ async def add_node(page: Page, ask: Ask) -> None:
     page.add(families.NODE_COARSE, [*memory, *(sampled[name] for name in COARSE_NAMES)])
     limits = (files_limit(), connections_limit(), memory_limit(node), disk_limit(node), THREADS_MAX, 0, 60)
     page.add(families.NODE, [*limits, (now_ms() - node.started_at) / 1000])
-    page.add(families.PERSISTER, [ask.broker.storage.damaged_count, *(sampled[name] for name in IO_NAMES)])
+    traffic = node.broker.storage.traffic()
+    counts = io_counts(traffic)
+    stored = [node.broker.storage.damaged_count, *(counts[name] for name in IO_NAMES)]
+    none = [0] * (len(families.PERSISTER) - len(stored) - 3)
+    page.add(families.PERSISTER, [*stored, traffic.read_s, traffic.write_s, traffic.sync_s, *none])
     await add_logins(page, ask.broker.churn.logins)
 
 
@@ -140,7 +156,16 @@ async def add_sources(page: Page, logins: Logins) -> None:
 
 
 COARSE_NAMES = ("proc_used", "gc_num", "gc_bytes_reclaimed", "context_switches")
-IO_NAMES = ("io_read_count", "io_read_bytes", "io_write_count", "io_write_bytes")
+IO_NAMES = (
+    "io_read_count",
+    "io_read_bytes",
+    "io_write_count",
+    "io_write_bytes",
+    "io_sync_count",
+    "mnesia_disk_tx_count",
+    "msg_store_read_count",
+    "msg_store_write_count",
+)
 
 
 def add_global(page: Page, ask: Ask, total: Tally, unconfirmed: int, publishers: int, consumers: int) -> None:
@@ -187,6 +212,7 @@ def add_alarms(page: Page, ask: Ask) -> None:
 async def sum_of_queues(page: Page, vhosts: Iterable[VirtualHost]) -> list[int]:
     """The facts of all queues, added up."""
     ready = unacked = ready_bytes = unacked_bytes = consumers = active = paged = paged_bytes = published = 0
+    stored = stored_bytes = reads = writes = 0
     for vhost in vhosts:
         queues = list(vhost.queues.values())
         for start in range(0, len(queues), GROUP):
@@ -200,11 +226,18 @@ async def sum_of_queues(page: Page, vhosts: Iterable[VirtualHost]) -> list[int]:
                 if rotation.everyone:
                     consumers += len(rotation.everyone)
                     active += 1 if rotation.active_count else 0
-                if queue.paged:
-                    paged += queue.pages.count
-                    paged_bytes += queue.pages.body_bytes
+                pages, ledger = queue.pages, queue.ledger
+                paged += pages.count
+                paged_bytes += pages.body_bytes
+                reads += pages.read_count
+                writes += pages.spilled_count
+                if ledger is not None:
+                    stored += ledger.live_count
+                    stored_bytes += ledger.live_bytes
+                    writes += ledger.written_count
             await page.rest()
-    return [ready, unacked, ready_bytes, unacked_bytes, consumers, active, paged, paged_bytes, published]
+    held = [ready, unacked, ready_bytes, unacked_bytes, consumers, active, paged, paged_bytes]
+    return [*held, stored, stored_bytes, reads, writes, published]
 
 
 class Sums:
@@ -266,6 +299,9 @@ async def get_metrics(ask: Ask) -> Answer:
     page.add(families.CONNECTION, sums.connection)
     page.add(families.QUEUE_PUBLISHED, facts[-1:])
     _add_ends(page, ask, sums, facts[4])
+    # RabbitMQ: as every process calls it.
+    page.prefix = ""
+    page.add([families.PROCESS_START], [ask.node.started_at // 1000])
     return await page.answer()
 
 
@@ -293,6 +329,21 @@ async def queue_rows(page: Page, vhosts: Iterable[VirtualHost]) -> list[tuple[st
     return rows
 
 
+async def head_rows(page: Page, vhosts: Iterable[VirtualHost]) -> list[Row]:
+    """The timestamp of each queue's first message. RabbitMQ: no number where there is none."""
+    rows: list[Row] = []
+    for vhost in vhosts:
+        queues = list(vhost.queues.values())
+        for at in range(0, len(queues), GROUP):
+            found = [(queue, head_timestamp(queue)) for queue in queues[at : at + GROUP]]
+            rows += [
+                (label(vhost=vhost.name, queue=queue.name), (NAN if timestamp is None else timestamp,))
+                for queue, timestamp in found
+            ]
+            await page.rest()
+    return rows
+
+
 async def each(
     page: Page, rows: Sequence[tuple[str, tuple[int, ...]]], values: Callable[[Sequence[int]], tuple[int, ...]]
 ) -> list[tuple[str, tuple[int, ...]]]:
@@ -313,6 +364,7 @@ async def add_queues(page: Page, ask: Ask, vhosts: Iterable[VirtualHost], wanted
         await page.add_rows(families.QUEUE_COARSE, await each(page, rows, queue_coarse_values))
     if "queue_metrics" in wanted:
         await page.add_rows(families.QUEUE, await each(page, rows, queue_values))
+        await page.add_rows(families.QUEUE_HEAD, await head_rows(page, vhosts))
     elif "queue_consumer_count" in wanted:
         await page.add_rows(families.QUEUE_CONSUMERS, [(labels, facts[4:5]) for labels, facts in rows])
     if "channel_queue_exchange_metrics" in wanted:

@@ -9,13 +9,15 @@ from typing import Any
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
-from leveret.broker.tally import Tally
+from leveret.broker.tally import PUBLISHING, Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.management.asking import Ask
 from leveret.management.consuming import channel_details
 from leveret.management.rates import with_rates
 from leveret.protocol.channel import Channel
 
+# What queues count of publishing.
+QUEUE_PUBLISHING = ("publish",)
 # So many remembered routes are looked at for one answer.
 ROUTES_LOOKS = 100_000
 
@@ -46,8 +48,8 @@ def tell_parts(ask: Ask, vhost: VirtualHost) -> None:
         ask.node.do(tell)
 
 
-def row(ask: Ask, part: Tally, **of: Any) -> dict[str, Any]:
-    return {"stats": with_rates(part.counts(), ask.statistics.of(part), ask.query), **of}
+def row(ask: Ask, part: Tally, publishing: tuple[str, ...] = PUBLISHING, **of: Any) -> dict[str, Any]:
+    return {"stats": with_rates(part.counts(publishing), ask.statistics.of(part), ask.query), **of}
 
 
 def place(vhost: VirtualHost, name: str) -> dict[str, str]:
@@ -82,14 +84,18 @@ def brought(ask: Ask, vhost: VirtualHost, queue: Queue) -> list[dict[str, Any]]:
     """What came to a queue, by exchange."""
     tell_parts(ask, vhost)
     found = [(exchange, part_of(queue.tally, exchange.tally)) for exchange in vhost.exchanges.values()]
-    return [row(ask, part, exchange=place(vhost, exchange.name)) for exchange, part in found if part is not None]
+    return [
+        row(ask, part, QUEUE_PUBLISHING, exchange=place(vhost, exchange.name))
+        for exchange, part in found
+        if part is not None
+    ]
 
 
 def sent_on(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> list[dict[str, Any]]:
     """What an exchange has brought, by queue."""
     tell_parts(ask, vhost)
     found = [(queue, part_of(queue.tally, exchange.tally)) for queue in vhost.queues.values()]
-    return [row(ask, part, queue=place(vhost, queue.name)) for queue, part in found if part is not None]
+    return [row(ask, part, QUEUE_PUBLISHING, queue=place(vhost, queue.name)) for queue, part in found if part is not None]
 
 
 def by_channels(ask: Ask, vhost: VirtualHost, tally: Tally) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leveret.management.figures import NODE_NAMES, UNKNOWN
+from leveret.management.figures import AVERAGES, NODE_NAMES, UNKNOWN
 from leveret.server.clock import now_ms
 
 SAMPLE_MS = 5_000
@@ -28,7 +28,7 @@ SAMPLES_MAX = 1_000
 
 Policies = Sequence[tuple[int, int]]
 
-NODE = frozenset({*NODE_NAMES, *UNKNOWN})
+NODE = frozenset({*NODE_NAMES, *UNKNOWN, *AVERAGES})
 
 LENGTHS = frozenset({"messages", "messages_ready", "messages_unacknowledged"})
 DATA = frozenset({"recv_oct", "send_oct", "recv_cnt", "send_cnt", "reductions", "disk_reads", "disk_writes"})
@@ -134,7 +134,7 @@ class History:
 
 
 def with_rates(
-    counts: Mapping[str, int], history: History | None = None, query: Mapping[str, str] | None = None
+    counts: Mapping[str, float], history: History | None = None, query: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """The counts, and for each its `_details`."""
     found: dict[str, Any] = {}
@@ -144,7 +144,7 @@ def with_rates(
     return found
 
 
-def details(name: str, value: int, history: History | None, query: Mapping[str, str] | None) -> dict[str, Any]:
+def details(name: str, value: float, history: History | None, query: Mapping[str, str] | None) -> dict[str, Any]:
     """How one value changes; with its samples if the query asks for them."""
     rate = 0.0 if history is None else history.rate(name)
     span = asked_span(query, group_of(name)) if query else None
@@ -179,11 +179,13 @@ def asked_span(query: Mapping[str, str], group: str) -> tuple[int, int] | None:
     return age_ms, max(int(step) * 1000, age_ms // SAMPLES_MAX, 1)
 
 
-def samples_of(name: str, value: int, history: History | None, age_ms: int, step_ms: int) -> list[dict[str, int]]:
+def samples_of(name: str, value: float, history: History | None, age_ms: int, step_ms: int) -> list[dict[str, Any]]:
     """The value at each step, newest first."""
     end = -(-now_ms() // SAMPLE_MS) * SAMPLE_MS
     moments = range(end, end - age_ms - 1, -step_ms)
     columns = [] if history is None else history.columns(name)
+    times: Sequence[int]
+    values: Sequence[float]
     times, values = ([], []) if history is None or not columns else history.ring_for(age_ms).series(columns)
     if not times:
         times, values = [0], [value]

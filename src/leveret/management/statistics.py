@@ -10,14 +10,16 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
 from leveret.broker.tally import NAMES, Tally
+from leveret.broker.vhost import VirtualHost
 from leveret.management.figures import NODE_NAMES, node_counts
 from leveret.management.rates import BASIC, BRIEF, GLOBAL, SAMPLE_MS, History, Policies
+from leveret.management.totals import octets_by_vhost
 from leveret.protocol.channel import Channel
 from leveret.server.clock import now_ms
 from leveret.server.memory import HeapUse
@@ -39,6 +41,8 @@ T = TypeVar("T")
 LENGTHS = ("messages_ready", "messages_unacknowledged")
 CHANNEL_NAMES = tuple(name for name in NAMES if name not in ("publish_in", "publish_out"))
 TOTAL_NAMES = (*CHANNEL_NAMES, *LENGTHS)
+BROKER_NAMES = (*TOTAL_NAMES, "disk_reads", "disk_writes")
+VHOST_NAMES = (*TOTAL_NAMES, "recv_oct", "send_oct")
 QUEUE_NAMES = (
     "publish",
     "deliver",
@@ -71,7 +75,7 @@ class Statistics:
         self._part_count = 0
         self._recent: dict[tuple[object, ...], Any] = {}
         self._recent_at = 0
-        self.total = History(TOTAL_NAMES, GLOBAL)
+        self.total = History(BROKER_NAMES, GLOBAL)
         self.node = History(NODE_NAMES, GLOBAL)
         self.vhosts: dict[object, History] = {}
         self.heap_use = HeapUse()
@@ -149,7 +153,8 @@ class Statistics:
         total.add(broker.tally)
         ready = unacked = 0
         vhosts = list(broker.vhosts.values())
-        self.vhosts = {vhost: self.vhosts.get(vhost) or History(TOTAL_NAMES, GLOBAL) for vhost in vhosts}
+        self.vhosts = {vhost: self.vhosts.get(vhost) or History(VHOST_NAMES, GLOBAL) for vhost in vhosts}
+        octets = yield from self._sample_connections(vhosts)
         for vhost in vhosts:
             tally, vhost_ready, vhost_unacked = Tally(), 0, 0
             tally.add(vhost.tally)
@@ -168,20 +173,25 @@ class Statistics:
                 self._sample_exchange(exchange)
                 if at % GROUP == 0:
                     yield
-            self._sample_total(self.vhosts.get(vhost), tally, vhost_ready, vhost_unacked)
+            self._sample_total(self.vhosts.get(vhost), tally, vhost_ready, vhost_unacked, *octets[vhost].values())
             total.add(tally)
             ready += vhost_ready
             unacked += vhost_unacked
-        self._sample_total(self.total, total, ready, unacked)
+        traffic = broker.storage.traffic()
+        self._sample_total(self.total, total, ready, unacked, traffic.messages_read, traffic.messages_written)
+        self._histories = self._next
+
+    def _sample_connections(self, vhosts: list[VirtualHost]) -> Generator[None, None, dict[VirtualHost, dict[str, int]]]:
+        """Sample each, and return what went over them by vhost, as it is when all are sampled."""
         for at, transport in enumerate(list(self._node.transports)):
             self._sample_connection(transport)
             if at % GROUP == 0:
                 yield
-        self._histories = self._next
+        return octets_by_vhost(self._node.transports, vhosts)
 
-    def _sample_total(self, history: History | None, tally: Tally, ready: int, unacked: int) -> None:
+    def _sample_total(self, history: History | None, tally: Tally, *more: int) -> None:
         if history is not None:
-            history.begin(now_ms(), (*channel_values(tally), ready, unacked))
+            history.begin(now_ms(), (*channel_values(tally), *more))
 
     def _sample_queue(self, queue: Queue) -> None:
         t = queue.tally

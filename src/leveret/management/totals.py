@@ -6,6 +6,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.queue import Queue
 from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
+from leveret.server.transport import Transport, vhost_of
 
 
 def message_counts(queues: Iterable[Queue]) -> dict[str, int]:
@@ -15,6 +16,17 @@ def message_counts(queues: Iterable[Queue]) -> dict[str, int]:
         ready += queue.ready_count
         unacked += queue.unacked_count
     return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
+
+
+def octets_by_vhost(transports: Iterable[Transport], vhosts: Iterable[VirtualHost]) -> dict[VirtualHost, dict[str, int]]:
+    """Octets that came and went, by vhost; those of connections that are gone included."""
+    found = {vhost: {"recv_oct": vhost.received_bytes, "send_oct": vhost.sent_bytes} for vhost in vhosts}
+    for transport in transports:
+        counts = None if transport.connection is None else found.get(vhost_of(transport.connection))  # type: ignore[arg-type]
+        if counts is not None:
+            counts["recv_oct"] += transport.received_bytes
+            counts["send_oct"] += transport.sent_bytes
+    return found
 
 
 def vhost_tally(vhost: VirtualHost) -> Tally:

@@ -51,6 +51,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     unknown_exchange: Literal["refuse", "drop"] = "refuse"
     expiration: Literal["ttl", "epoch"] = "ttl"
     load_definitions: str = ""
+    skip_unsupported: bool = False
     track_auth_attempt_source: bool = False
 
     def settings(self) -> Settings:

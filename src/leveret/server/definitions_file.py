@@ -6,7 +6,10 @@
     with its place in the file, or everything is made. It may be done in steps, between which others have their turn; what
     they have made impossible meanwhile is told, and the rest is made.
 (3) RabbitMQ: a queue or exchange that is there already stays as it is; everything else is set as the file says.
-(4) RabbitMQ: keys that are not known are passed over, since later versions add some.
+(4) RabbitMQ: keys that are not known are passed over, since later versions add some; so are exchanges that are called
+    `amq.…`, and bindings of what is not there: exclusive queues and internal exchanges are not exported, but theirs are.
+(5) What RabbitMQ has and there cannot be here is a fault that says what to do, or is left out if that is wanted.
+(6) Files of `rabbitmqctl export_definitions` have lists of pairs in place of some objects.
 """
 
 import logging
@@ -24,8 +27,9 @@ from leveret.broker.exchange import Exchange
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import PREDECLARED, VirtualHost, name_of
-from leveret.errors import AMQPError, NotFound, PreconditionFailed
+from leveret.errors import AMQPError, PreconditionFailed
 from leveret.protocol.handshake import SERVER_PROPERTIES
+from leveret.server.counterparts import lacking, objects, plain_type
 from leveret.server.from_json import check_values, checked_name, checked_table
 from leveret.wire.values import Table
 
@@ -35,7 +39,16 @@ SYSTEM_EXCHANGES = {"", *(name for name, _, _ in PREDECLARED)}
 # RabbitMQ: may log in only from the machine itself, whoever makes it.
 LOCAL_USER = "guest"
 UNDEFINED = (None, "", "undefined", "null")
+# Where rabbitmqctl has lists of pairs in place of objects.
+PAIRS = {
+    "users": ("limits",),
+    "vhosts": ("limits", "metadata"),
+    "parameters": ("value",),
+    "policies": ("definition",),
+}
 FAULTS_TOLD = 20
+# What files begin with that rabbitmqctl writes with --format erlang.
+ERLANG_TERM = b"\x83"
 
 log = logging.getLogger("leveret.definitions")
 
@@ -211,6 +224,8 @@ def read_file(path: str) -> Facts:
 
 def parse(data: bytes) -> Facts:
     """The definitions in a JSON text, or BadFile."""
+    if data.startswith(ERLANG_TERM):
+        raise BadFile("it is in Erlang's own format, not JSON: export it with --format json")
     try:
         found = msgspec.json.decode(data) if data.strip() else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -220,22 +235,40 @@ def parse(data: bytes) -> Facts:
     return found
 
 
-def import_definitions(broker: Broker, found: Facts, vhost: str | None = None) -> None:
-    """Make what a file defines, in one vhost if it is named; or raise BadFile and make nothing."""
-    for _ in steps_of_import(broker, found, vhost):
+class Choices:
+    """How a file is imported: into one `vhost`, if it is named, and whether what has no counterpart here is left out.
+
+    `left_out` says then what that is, and why.
+    """
+
+    __slots__ = ("left_out", "skip_unsupported", "vhost")
+
+    def __init__(self, vhost: str | None = None, skip_unsupported: bool = False) -> None:
+        self.vhost = vhost
+        self.skip_unsupported = skip_unsupported
+        self.left_out: list[str] = []
+
+
+def import_definitions(broker: Broker, found: Facts, choices: Choices | None = None) -> None:
+    """Make what a file defines; or raise BadFile and make nothing."""
+    for _ in steps_of_import(broker, found, choices or Choices()):
         pass
 
 
-def steps_of_import(broker: Broker, found: Facts, vhost: str | None = None) -> Iterator[None]:
+def steps_of_import(broker: Broker, found: Facts, choices: Choices) -> Iterator[None]:
     """The same a step at a time: one thing is copied or made in each."""
     copy = Broker(broker.settings)
     yield from _rehearse(broker, copy)
     for one in (copy, broker):
-        faults: list[str] = []
-        yield from _make_all(one, found, vhost, faults)
+        choices.left_out = []
+        work = Import(one, found, choices)
+        yield from work.steps()
+        faults = work.faults
         if faults:
             more = f"; and {len(faults) - FAULTS_TOLD} more" if len(faults) > FAULTS_TOLD else ""
             raise BadFile("; ".join(faults[:FAULTS_TOLD]) + more)
+    for line in choices.left_out:
+        log.warning("left out, since it has no counterpart here: %s", line)
 
 
 def _rehearse(broker: Broker, copy: Broker) -> Iterator[None]:
@@ -256,22 +289,59 @@ def _rehearse(broker: Broker, copy: Broker) -> Iterator[None]:
         twin.set_limits(vhost.limits)
 
 
-def _make_all(broker: Broker, found: Facts, vhost: str | None, faults: list[str]) -> Iterator[None]:
-    """Make everything, in the order in which one needs the other; add what cannot be, and why, to `faults`."""
-    version = str(found.get("rabbit_version") or found.get("rabbitmq_version") or "")
-    for kind, make in MAKERS.items() if vhost is None else VHOST_MAKERS.items():
-        items = found.get(kind) or []
-        if isinstance(items, dict) and kind == "global_parameters":
-            items = [{"name": name, "value": value} for name, value in items.items()]
-        if not isinstance(items, list):
-            faults.append(f"{kind}: must be a list")
-            continue
-        for at, facts in enumerate(items):
-            try:
-                make(broker, Item(facts, vhost, version))
-            except AMQPError as error:
-                faults.append(f"{kind}[{at}]{_title(facts)}: {error}")
-            yield
+class Import:
+    """A file on its way into a broker: everything is made in the order in which one needs the other.
+
+    What cannot be, and why, is in `faults`.
+    """
+
+    __slots__ = ("_broker", "_choices", "_found", "_pairs", "_version", "faults")
+
+    def __init__(self, broker: Broker, found: Facts, choices: Choices) -> None:
+        self._broker = broker
+        self._found = found
+        self._choices = choices
+        self._version = str(found.get("rabbit_version") or found.get("rabbitmq_version") or "")
+        # RabbitMQ: rabbitmqctl does not name the product. In other files a list of pairs may be one.
+        self._pairs = PAIRS if "product_name" in found else {**PAIRS, "global_parameters": ("value",)}
+        self.faults: list[str] = []
+
+    def steps(self) -> Iterator[None]:
+        for kind in MAKERS if self._choices.vhost is None else VHOST_MAKERS:
+            items = self._found.get(kind) or []
+            if isinstance(items, dict) and kind == "global_parameters":
+                items = [{"name": name, "value": value} for name, value in items.items()]
+            if not isinstance(items, list):
+                self.faults.append(f"{kind}: must be a list")
+                continue
+            for at, facts in enumerate(items):
+                where = f"{kind}[{at}]{_title(facts)}"
+                try:
+                    self._make(kind, self._with_objects(kind, facts), where)
+                except AMQPError as error:
+                    self.faults.append(f"{where}: {error}")
+                yield
+
+    def _with_objects(self, kind: str, facts: Any) -> Any:
+        if not isinstance(facts, dict):
+            return facts
+        names = self._pairs.get(kind, ())
+        return {name: objects(value) if name in names else value for name, value in facts.items()}
+
+    def _make(self, kind: str, facts: Any, where: str) -> None:
+        """Make one thing. What has no counterpart of it is left out, if that is wanted."""
+        make, choices = MAKERS[kind], self._choices
+        try:
+            make(self._broker, Item(facts, choices.vhost, self._version))
+        except AMQPError as error:
+            found = lacking(kind, facts) if isinstance(facts, dict) else None
+            if found is None:
+                raise
+            if not choices.skip_unsupported:
+                raise PreconditionFailed(f"{error}: {found.advice}") from None
+            choices.left_out.append(f"{where}: {error}")
+            if found.left is not None:
+                make(self._broker, Item(found.left, choices.vhost, self._version))
 
 
 def _title(facts: Any) -> str:
@@ -324,7 +394,7 @@ class Item:
 
     def table(self, key: str) -> Table:
         # RabbitMQ: old versions wrote a table without entries as a list.
-        found = self.get(key) or {}
+        found = {} if self.get(key) in UNDEFINED else self.get(key) or {}
         if not isinstance(found, dict):
             raise PreconditionFailed(f"{key} must be an object")
         return checked_table(found, key)
@@ -400,10 +470,13 @@ def _make_vhost(broker: Broker, item: Item) -> None:
     facts |= {key: item.get(key) for key in ("description", "tags", "default_queue_type") if key in item}
     if "description" in facts or "tags" in facts:
         vhost.describe(str(facts.get("description") or ""), tags_of(facts.get("tags") or []))
-    if facts.get("default_queue_type") not in UNDEFINED:
-        vhost.set_default_queue_type(str(facts["default_queue_type"]))
-    if item.get("limits"):
+    kind = plain_type(facts.get("default_queue_type"))
+    if kind is not None:
+        vhost.set_default_queue_type(kind)
+    if item.get("limits") and item.get("limits") not in UNDEFINED:
         vhost.set_limits(item.get("limits"))
+    if item.flag("tracing") != vhost.tracing and "tracing" in item:
+        vhost.set_tracing(item.flag("tracing"))
 
 
 def _make_permission(broker: Broker, item: Item) -> None:
@@ -436,10 +509,11 @@ def _make_policy(broker: Broker, item: Item) -> None:
 
 def _make_exchange(broker: Broker, item: Item) -> None:
     vhost = item.vhost(broker)
-    if item.name("name") in vhost.exchanges:
+    name = item.name("name")
+    if name in vhost.exchanges or name.startswith("amq."):
         return
     vhost.declare_exchange(
-        item.name("name"),
+        name,
         item.text("type"),
         durable=item.flag("durable"),
         auto_delete=item.flag("auto_delete"),
@@ -457,7 +531,7 @@ def _make_queue(broker: Broker, item: Item) -> None:
     if name in vhost.queues:
         return
     arguments = item.table("arguments")
-    kind = item.get("type")
+    kind = plain_type(item.get("type"))
     if kind is not None and "x-queue-type" not in arguments and (kind != "classic" or vhost.default_queue_type):
         arguments = {**arguments, "x-queue-type": kind}
     if not name.startswith("amq."):
@@ -476,10 +550,14 @@ def _make_binding(broker: Broker, item: Item) -> None:
     kind = item.get("destination_type", "queue")
     if kind not in ("queue", "exchange"):
         raise PreconditionFailed("destination_type must be queue or exchange")
-    destination = vhost.exchange(name) if kind == "exchange" else vhost.queues.get(name)
-    if destination is None:
-        raise NotFound(f"no {vhost.queue_title(name)}")
-    vhost.bind(source, destination, item.name("routing_key"), item.table("arguments"))
+    key, arguments = item.name("routing_key"), item.table("arguments")
+    destination = vhost.exchanges.get(name) if kind == "exchange" else vhost.queues.get(name)
+    if destination is None or source not in vhost.exchanges:
+        log.info(
+            "a binding from '%s' to %s '%s' in vhost '%s' is passed over: one is not there", source, kind, name, vhost.name
+        )
+        return
+    vhost.bind(source, destination, key, arguments)
 
 
 Maker = Callable[[Broker, Item], None]

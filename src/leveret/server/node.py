@@ -12,7 +12,7 @@ from leveret.server.alarms import SEGMENTS_MIN, Alarm, Alarms, behind_bytes, dis
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.definitions import apply
-from leveret.server.definitions_file import BadFile, import_definitions, read_file
+from leveret.server.definitions_file import BadFile, Choices, import_definitions, read_file
 from leveret.server.inbox import Inbox
 from leveret.server.links import Links
 from leveret.server.listener import AMQP_SHARE, Listener, listen
@@ -203,16 +203,16 @@ def configured_broker(config: Config, opened: "Opened | None" = None) -> Broker:
         if not config.users and not found.get("users"):
             add_guest(broker)
     if found:
-        load(broker, found, config.load_definitions)
+        load(broker, found, config)
     apply(broker, config)
     return broker
 
 
-def load(broker: Broker, found: dict[str, Any], file: str) -> None:
+def load(broker: Broker, found: dict[str, Any], config: Config) -> None:
     try:
-        import_definitions(broker, found)
+        import_definitions(broker, found, Choices(skip_unsupported=config.skip_unsupported))
     except BadFile as error:
-        raise BadFile(f"cannot import {file}: {error}") from None
+        raise BadFile(f"cannot import {config.load_definitions}: {error}") from None
 
 
 def calm_garbage_collector() -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.queue import Queue
+from leveret.broker.vhost import VirtualHost
 from leveret.protocol.connection import NEVER, Connection
 from leveret.server.alarms import Alarms
 from leveret.server.clock import now_ms
@@ -168,12 +169,20 @@ class Transport(asyncio.BufferedProtocol):
         if connection is None:
             return
         self.connection = None
+        self._leave_counts(connection)
         log.debug("%s: gone%s", connection.name, f": {exc}" if exc else "")
         try:
             connection.lost(now_ms())
         except Exception:
             log.exception("%s: while giving back what it held", connection.name)
         self._outbox.schedule()
+
+    def _leave_counts(self, connection: Connection) -> None:
+        """What went over it stays counted in its vhost."""
+        vhost = vhost_of(connection)
+        if vhost is not None:
+            vhost.received_bytes += self.received_bytes
+            vhost.sent_bytes += self.sent_bytes
 
     # The outbox's calls
 
@@ -418,3 +427,9 @@ def address(name: Any) -> str:
 def host_and_port(name: Any) -> tuple[str, int]:
     """Both parts of a socket's name; nothing for one that has none."""
     return (str(name[0]), int(name[1])) if isinstance(name, tuple) else ("", 0)
+
+
+def vhost_of(connection: Connection) -> VirtualHost | None:
+    """Where a client has logged in, also if it has left since."""
+    # Without a default in plain Python, None compiled.
+    return getattr(connection.session, "vhost", None)

@@ -6,8 +6,10 @@ Everything that arrives while it syncs is one batch the next time, so one sync c
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 
+from leveret.broker.storage import Traffic
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.journal import BatchToWrite, Removal
 from leveret.store.paging import Filling, Reading
@@ -39,6 +41,8 @@ class Committer:
         self._call_soon = call_soon
         self._sync = sync
         self.failed: BaseException | None = None
+        # Counted by the thread.
+        self.traffic = Traffic()
         self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="leveret-committer", daemon=True)
         self._thread.start()
@@ -62,21 +66,32 @@ class Committer:
     def _commit(self, work: Work) -> None:
         if self.failed is None:
             try:
-                carry_out(work, self._definitions, self._sync)
+                carry_out(work, self._definitions, self._sync, self.traffic)
             except BaseException as fault:
                 self.failed = fault
         self._call_soon(work.done, self.failed)
 
 
-def carry_out(work: Work, definitions: DefinitionsFile, sync: bool) -> None:
+def carry_out(work: Work, definitions: DefinitionsFile, sync: bool, traffic: Traffic) -> None:
     """Do one piece of work; without `sync`, have nothing synced but what takes the place of a file that is removed."""
     if work.changes:
         definitions.change(work.changes)
+        traffic.change_count += 1
+    start = time.perf_counter()
     if isinstance(work.subject, Reading | Filling | Peek):
-        work.subject.read()
+        traffic.read_bytes += work.subject.read()
+        traffic.read_count += 1
+        traffic.read_s += time.perf_counter() - start
         return
     if not sync and isinstance(work.subject, Removal):
         work.subject.sync_copies()
     work.subject.write()
+    written = time.perf_counter()
+    if isinstance(work.subject, BatchToWrite):
+        traffic.write_count += 1
+        traffic.write_bytes += len(work.subject.data)
+        traffic.write_s += written - start
     if sync and work.sync:
         work.subject.sync()
+        traffic.sync_count += 1
+        traffic.sync_s += time.perf_counter() - written

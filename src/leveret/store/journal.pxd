@@ -15,6 +15,9 @@ cdef class Ledger:
     cdef public object locations
     cdef public long long floor
     cdef public long long moved_in
+    cdef public long long live_bytes
+    cdef public long long live_count
+    cdef public long long written_count
     cdef long long _first
     cdef long long _last
     cdef list _runs
@@ -42,6 +45,7 @@ cdef class Journal:
     cdef public Py_ssize_t segment_size
     cdef public dict segments
     cdef public long long synced
+    cdef public long long written_count
     cpdef long long position(self)
     @cython.locals(segment=Segment, out=bytearray, at=Py_ssize_t, count=Py_ssize_t, number=Py_ssize_t, queue=Queue, entry=Entry, ledger=Ledger)
     cpdef append(self, Message message, list placed)

@@ -60,10 +60,24 @@ class Ledger:
     """What the journal keeps of one queue: its id, and the settlements of this batch as runs of seqs.
 
     `floor` is the seq up to which a purge has said that everything is gone: nothing of that is written again. `moved_in`
-    is the batch in which a message has gone elsewhere last.
+    is the batch in which a message has gone elsewhere last. `live_count` messages with `live_bytes` of bodies are stored
+    and not settled; `written_count` says how many were ever stored since the start.
     """
 
-    __slots__ = ("_first", "_journal", "_last", "_runs", "counts", "floor", "locations", "moved_in", "queue_id")
+    __slots__ = (
+        "_first",
+        "_journal",
+        "_last",
+        "_runs",
+        "counts",
+        "floor",
+        "live_bytes",
+        "live_count",
+        "locations",
+        "moved_in",
+        "queue_id",
+        "written_count",
+    )
 
     def __init__(self, journal: "Journal", queue_id: int) -> None:
         self._journal = journal
@@ -76,6 +90,9 @@ class Ledger:
         self.counts: dict[int, int] = {}
         self.floor = 0
         self.moved_in = 0
+        self.live_count = 0
+        self.live_bytes = 0
+        self.written_count = 0
 
     def moved(self) -> None:
         """A message goes where dead letters go; that and its settlement are in one batch."""
@@ -85,6 +102,8 @@ class Ledger:
         """A stored message is gone from the queue."""
         self._journal.release(entry.location)
         entry.location = 0
+        self.live_count -= 1
+        self.live_bytes -= entry.message.body_size
         seq = entry.seq
         if self.counts:
             self.counts.pop(seq, None)
@@ -103,6 +122,8 @@ class Ledger:
     def purge(self, last: int) -> None:
         """Everything up to this seq is gone."""
         self.floor = last
+        self.live_count = 0
+        self.live_bytes = 0
         self.counts = {seq: count for seq, count in self.counts.items() if seq > last}
         write_numbers(self._journal.out, PURGE, 0, self.queue_id, 0, last)
 
@@ -128,7 +149,8 @@ class Journal:
     """The log, and where in it what is live stands.
 
     `out` is the batch being gathered, number `batch`; `synced` is the last one known to be on disk. `mark` is what a MARK
-    says: changes of the definitions, the last queue id, and the oldest batch. The spill has none.
+    says: changes of the definitions, the last queue id, and the oldest batch. The spill has none. `written_count` messages
+    have come since the start.
     """
 
     __slots__ = (
@@ -148,6 +170,7 @@ class Journal:
         "spills",
         "synced",
         "worth_cleaning",
+        "written_count",
     )
 
     def __init__(self, disk: Disk, segment_size: int = SEGMENT_SIZE, prefix: str = PREFIX) -> None:
@@ -165,6 +188,7 @@ class Journal:
         self.mark = self._marked = (0, 0, 0)
         # Set when the last live place of a segment has gone.
         self.worth_cleaning = False
+        self.written_count = 0
         self._moved: dict[int, int] = {}
         # Batches that are being written, in order.
         self._writing: list[BatchToWrite] = []
@@ -223,9 +247,13 @@ class Journal:
             ledger: Ledger = queue.ledger
             write_place(out, at, ledger.queue_id, entry.seq, entry.expires_at, entry.delivery_count, number)
             entry.location = segment.number << 32 | segment.size + at
+            ledger.live_count += 1
+            ledger.live_bytes += message.body_size
+            ledger.written_count += 1
             at += PLACE_SIZE
         segment.live_count += count
         segment.total_count += count
+        self.written_count += 1
 
     def keep(self, message: Message, entry: Entry) -> int:
         """Write a message that no queue has stored; its location."""
@@ -236,6 +264,7 @@ class Journal:
         write_place(self.out, at + PLACES_AT, 0, entry.seq, entry.expires_at, entry.delivery_count, 0)
         segment.live_count += 1
         segment.total_count += 1
+        self.written_count += 1
         return segment.number << 32 | segment.size + at + PLACES_AT
 
     def place_of(self, location: int) -> tuple[Segment, int]:

@@ -75,6 +75,7 @@ def _add_to(pages: Pages, entry: Entry, queue: Queue, spill: Journal) -> None:
     if location == 0:
         check_placed(queue, entry)
         location = spill.keep(entry.message, entry)
+        queue.pages.spilled_count += 1
     if queue.expiry is not None:
         queue.expiry.paged_out(entry)
     pages.add(entry.seq, location, entry.message.body_size, entry.delivery_count, entry.redelivered)
@@ -98,6 +99,7 @@ def strip(store: "Store", queue: Queue, entries: list[Entry]) -> None:
         if entry.location == 0:
             check_placed(queue, entry)
             entry.location = spill.keep(entry.message, entry)
+            queue.pages.spilled_count += 1
         entry.message = stub_of(entry.message.flags, entry.message.body_size)
 
 
@@ -128,8 +130,8 @@ class Filling:
     def is_taken(self) -> bool:
         return self._reading.is_taken()
 
-    def read(self) -> None:
-        self._reading.read()
+    def read(self) -> int:
+        return self._reading.read()
 
     def end(self) -> None:
         self._reading.end()
@@ -149,6 +151,8 @@ class Filling:
                 stub.message = message
                 filled.append(stub)
         store.spill.unspill(filled)
+        store.read_count += len(filled)
+        self.queue.pages.read_count += len(filled)
         self.queue.filled(self._stubs)
 
 
@@ -223,16 +227,19 @@ class Reading:
             is_taken = is_taken and run.last_at < (segment.written if segment.number >= SPILL_NUMBER else segment.size)
         return is_taken
 
-    def read(self) -> None:
-        """Read all of it, neighbours in one go."""
+    def read(self) -> int:
+        """Read all of it, neighbours in one go; how many octets that are."""
         index = 0
+        size = 0
         for number, run in enumerate(self._runs):
             run.start, run.data, run.bad = run.segment.read(run.start, run.end)
+            size += len(run.data)
             stop = self._runs[number + 1].first if number + 1 < len(self._runs) else self._page.count
             while index < stop:
                 if self._place_at(index) != 0 and not self._look_at(run, index):
                     run.lost.add(index)
                 index += 1
+        return size
 
     def _place_at(self, index: int) -> int:
         p = self._places
@@ -312,9 +319,10 @@ class Reading:
                 log.error("%s: %s at %d is damaged and not delivered", run.segment.name, what, self._place_at(index))
         return count, size
 
-    def lost_locations(self) -> list[int]:
-        """Where the damaged messages are."""
-        return [self._page.location(index) for run in self._runs for index in run.lost]
+    def lost_locations(self) -> list[tuple[int, int]]:
+        """Where the damaged messages are, and the sizes of their bodies."""
+        page = self._page
+        return [(page.location(index), page.body_size(index)) for run in self._runs for index in run.lost]
 
     def finish(self, store: "Store") -> None:
         """Give the queue its messages."""
@@ -323,8 +331,10 @@ class Reading:
         if self.queue.loading is self._page:
             # If not, it was purged meanwhile, and all of it has been given free.
             store.spill.unspill(entries)
-            for location in self.lost_locations():
-                store.lose(location)
+            store.read_count += len(entries)
+            self.queue.pages.read_count += len(entries)
+            for location, body_size in self.lost_locations():
+                store.lose(self.queue, location, body_size)
         self.queue.loaded(self._page, entries, count, size)
 
 

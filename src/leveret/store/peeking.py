@@ -32,12 +32,13 @@ class Peek:
     def is_taken(self) -> bool:
         return self._reading.is_taken()
 
-    def read(self) -> None:
+    def read(self) -> int:
         try:
-            self._reading.read()
+            return self._reading.read()
         except Exception as error:  # of a file that is closed or gone anything may come
             log.debug("a peek found nothing: %s", error)
             self._gone = True
+            return 0
 
     def end(self) -> None:
         self._reading.end()

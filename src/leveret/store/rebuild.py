@@ -4,6 +4,7 @@ from ast import literal_eval
 from typing import Any
 
 from leveret.broker.broker import Broker
+from leveret.broker.exchange import NOBODY
 from leveret.broker.vhost import VirtualHost
 from leveret.store.definitions import Change, Row, put, remove, unpacked
 from leveret.store.store import Store
@@ -116,6 +117,7 @@ def _exchange(broker: Broker, vhost: str, name: str, value: dict[str, Any]) -> N
         auto_delete=value["auto_delete"],
         internal=value["internal"],
         arguments=unpacked(value["arguments"]),
+        made_by=value.get("made_by", NOBODY),
     )
 
 

@@ -492,6 +492,8 @@ class Recovery:
         pages = Pages(queue.sizes)
         queue.ledger.counts = found.fill(pages, gone.counts, self._journal, clean)
         self.message_count += pages.count
+        queue.ledger.live_count = pages.count
+        queue.ledger.live_bytes = pages.body_bytes
         if queue.pageable():
             queue.restore_pages(pages, gone.highest + 1, found.times)
         else:

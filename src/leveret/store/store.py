@@ -18,7 +18,7 @@ from typing import Any
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
 from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
-from leveret.broker.storage import STORED, Storage
+from leveret.broker.storage import STORED, Storage, Traffic
 from leveret.store.cleaner import Clean, oldest_to_clean
 from leveret.store.committer import Committer, Work
 from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
@@ -86,6 +86,7 @@ class Store(Storage):
         "known_ids",
         "open_groups",
         "queues",
+        "read_count",
         "short",
         "spill",
         "work",
@@ -118,6 +119,8 @@ class Store(Storage):
         self.delivered_up_to = 0
         # The files are closed, and what the committers still say is of no use.
         self.closed = False
+        # Messages read again.
+        self.read_count = 0
         # Whether space is short, so that files should go which could stay otherwise.
         self.short = False
         self._committer: Committer | None = None
@@ -260,6 +263,15 @@ class Store(Storage):
         self._changes = []
 
     # The end of a turn
+
+    def traffic(self) -> Traffic:
+        total = Traffic()
+        for committer in (self._committer, self._spiller):
+            if committer is not None:
+                total.add(committer.traffic)
+        total.messages_read = self.read_count
+        total.messages_written = self.journal.written_count + self.spill.written_count
+        return total
 
     def unsynced_size(self) -> int:
         waiting = sum(len(batch.data) for batch, _ in self._taken) if self._taken else 0
@@ -438,10 +450,13 @@ class Store(Storage):
         entry.redelivered = redelivered
         return entry
 
-    def lose(self, location: int) -> None:
+    def lose(self, queue: Queue, location: int, body_size: int) -> None:
         # Nothing is written of it: perhaps another start can read it.
         self.damaged_count += 1
         self._log(location).release(location)
+        if location >> 32 < SPILL_NUMBER and queue.ledger is not None:
+            queue.ledger.live_count -= 1
+            queue.ledger.live_bytes -= body_size
 
     def release(self, entry: Entry) -> None:
         self._log(entry.location).release(entry.location)
@@ -453,6 +468,9 @@ class Store(Storage):
             entry.seq = page.seq(index)
             entry.location = page.location(index)
             if entry.location:
+                if isinstance(ledger, Ledger) and entry.location >> 32 < SPILL_NUMBER:
+                    # It is settled without its message, which nobody has here.
+                    ledger.live_bytes -= page.body_size(index)
                 self.forget_entry(entry, ledger)
 
     def forget_entry(self, entry: Entry, ledger: Any) -> None:

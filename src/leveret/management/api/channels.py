@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from leveret.management.answers import Answer, Refused, not_found
+from leveret.management.answers import Answer, Refused, not_found, stats_disabled
 from leveret.management.asking import Ask
+from leveret.management.backlog import GARBAGE_COLLECTION
 from leveret.management.consuming import channel_name, connection_details, consumer_view
 from leveret.management.lists import chosen, listed
 from leveret.management.moments import moment
@@ -55,7 +56,7 @@ def channel_view(ask: Ask, connection: Connection, channel: Channel) -> dict[str
         "pending_raft_commands": 0,
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
-        "garbage_collection": {},
+        "garbage_collection": GARBAGE_COLLECTION,
         "message_stats": with_rates(channel.tally.counts(), ask.statistics.of(channel), ask.query),
     }
     idle_since = ask.statistics.idle_since(channel, connection.connected_at)
@@ -72,6 +73,8 @@ def state_of(connection: Connection, channel: Channel) -> str:
 
 def get_channels(ask: Ask) -> Answer:
     """All channels, or those of one vhost."""
+    if ask.without_stats:
+        raise stats_disabled()
     vhost = ask.vhost if "vhost" in ask.path else None
     found = [one for one in open_channels(ask) if vhost is None or one[1].vhost is vhost]
     return listed(ask.query, found, lambda one: channel_view(ask, *one), channel_key)
@@ -85,6 +88,8 @@ def channel_key(found: Found) -> tuple[str, str, str]:
 
 def get_channel(ask: Ask) -> Result:
     """One channel, with its consumers."""
+    if ask.without_stats:
+        raise stats_disabled()
     name = ask.path["channel"]
     for transport in ask.node.transports:
         connection = transport.connection

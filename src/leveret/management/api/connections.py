@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from leveret.management.answers import Answer, Refused, done, not_found
+from leveret.management.answers import Answer, Refused, done, not_found, stats_disabled
 from leveret.management.api.channels import channel_view
 from leveret.management.asking import Ask
+from leveret.management.backlog import GARBAGE_COLLECTION
 from leveret.management.lists import chosen, listed
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Result, Route
@@ -15,6 +16,17 @@ from leveret.protocol.channel import Channel
 from leveret.protocol.connection import Connection
 from leveret.server.transport import Transport
 
+# What is known only of connections with TLS.
+TLS = (
+    "ssl_protocol",
+    "ssl_key_exchange",
+    "ssl_cipher",
+    "ssl_hash",
+    "peer_cert_subject",
+    "peer_cert_issuer",
+    "peer_cert_validity",
+)
+SHORT = ("name", "node", "user", "vhost")
 CLOSED_HERE = "Closed via management plugin"
 
 
@@ -59,7 +71,8 @@ def connection_view(ask: Ask, transport: Transport, connection: Connection) -> d
         "send_pend": transport.unsent_bytes(),
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
-        "garbage_collection": {},
+        "garbage_collection": GARBAGE_COLLECTION,
+        **dict.fromkeys(TLS),
     }
 
 
@@ -69,6 +82,12 @@ def get_connections(ask: Ask) -> Answer:
     return _listed(ask, [pair for pair in open_connections(ask) if vhost is None or pair[1].session.vhost is vhost])
 
 
+def listed_view(ask: Ask, transport: Transport, connection: Connection) -> dict[str, Any]:
+    """A connection in a list."""
+    view = connection_view(ask, transport, connection)
+    return {name: view[name] for name in SHORT} if ask.without_stats else view
+
+
 def get_user_connections(ask: Ask) -> Answer:
     """The connections of one user."""
     return _listed(ask, _of_user(ask))
@@ -76,7 +95,9 @@ def get_user_connections(ask: Ask) -> Answer:
 
 def get_connection(ask: Ask) -> Result:
     """One connection."""
-    return chosen(ask.query, connection_view(ask, *_named(ask)))
+    view = connection_view(ask, *_named(ask))
+    # RabbitMQ: here, and not in lists, what it has not is an empty text.
+    return chosen(ask.query, view | {name: "" for name in TLS if view[name] is None})
 
 
 async def delete_connection(ask: Ask) -> Result:
@@ -95,6 +116,8 @@ async def delete_user_connections(ask: Ask) -> Result:
 
 def get_connection_channels(ask: Ask) -> Answer:
     """The channels of one connection."""
+    if ask.without_stats:
+        raise stats_disabled()
     _, connection = _named(ask)
 
     def view(channel: Channel) -> dict[str, Any]:
@@ -107,7 +130,7 @@ def get_connection_channels(ask: Ask) -> Answer:
 
 
 def _listed(ask: Ask, pairs: list[tuple[Transport, Connection]]) -> Answer:
-    return listed(ask.query, pairs, lambda pair: connection_view(ask, *pair), lambda pair: (pair[1].name,))
+    return listed(ask.query, pairs, lambda pair: listed_view(ask, *pair), lambda pair: (pair[1].name,))
 
 
 def _named(ask: Ask, tag: str = "monitoring") -> tuple[Transport, Connection]:

@@ -1,6 +1,6 @@
 """Consumers, with the channel that each belongs to."""
 
-from leveret.management.answers import Answer
+from leveret.management.answers import Answer, stats_disabled
 from leveret.management.api.channels import Found, open_channels
 from leveret.management.asking import Ask
 from leveret.management.consuming import consumer_view
@@ -11,6 +11,8 @@ from leveret.protocol.subscriber import Subscriber
 
 def get_consumers(ask: Ask) -> Answer:
     """All consumers, or those in one vhost; not those that wait for replies."""
+    if ask.without_stats:
+        raise stats_disabled()
     vhost = ask.vhost if "vhost" in ask.path else None
     found = [
         (one, consumer)

@@ -8,7 +8,7 @@ from itertools import islice
 from leveret.management.answers import Answer, Refused, bad_request
 from leveret.management.asking import Ask
 from leveret.management.routes import ADMINISTRATOR, Result, Route
-from leveret.server.definitions_file import BadFile, Facts, export, export_vhost, parse, steps_of_import
+from leveret.server.definitions_file import BadFile, Choices, Facts, export, export_vhost, parse, steps_of_import
 
 # As many as are taken in one go, while others wait: some milliseconds.
 STEPS = 100
@@ -34,20 +34,24 @@ def as_file(ask: Ask, found: Facts) -> Answer:
 
 
 async def post_definitions(ask: Ask) -> Result:
-    """Define what a file says: all of it or, if anything in it is wrong, nothing."""
+    """Define what a file says: all of it or, if anything in it is wrong, nothing.
+
+    With `skip_unsupported` what has no counterpart here is left out, and the answer says what that is.
+    """
     vhost = ask.path.get("vhost")
     if vhost is not None and vhost not in ask.broker.vhosts:
         raise Refused(404, "vhost_not_found")
+    choices = Choices(vhost, ask.flag("skip_unsupported"))
     form = form_of(ask)
     try:
         found = parse(ask.body_octets if form is None else form.get("file", b""))
         async with ask.node.importing:
-            await carry_out(ask, steps_of_import(ask.broker, found, vhost))
+            await carry_out(ask, steps_of_import(ask.broker, found, choices))
     except BadFile as error:
         raise bad_request(str(error)) from None
     if form is not None and form.get("redirect"):
         return Answer(None, 303, {"Location": location(form["redirect"])})
-    return Answer(None, 204)
+    return Answer({"left_out": choices.left_out}) if choices.skip_unsupported else Answer(None, 204)
 
 
 async def carry_out(ask: Ask, steps: Iterator[None]) -> None:

@@ -6,6 +6,7 @@ import binascii
 from typing import Any
 
 from leveret.broker.exchange import Exchange
+from leveret.broker.tally import PASSING
 from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, Refused, bad_request, created, done
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
@@ -20,12 +21,10 @@ from leveret.management.values import parse_key, parse_properties, parse_table, 
 from leveret.wire.properties import Properties
 from leveret.wire.spec import ExchangeDeclare, ExchangeDelete
 
-COUNTS = ("publish_in", "publish_out")
-
 
 def exchange_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
     """An exchange as the API shows it."""
-    counts = {name: value for name, value in exchange.tally.counts().items() if name in COUNTS}
+    counts = {name: value for name, value in exchange.tally.counts().items() if name in PASSING}
     view = {
         "name": exchange.name,
         "vhost": vhost.name,
@@ -34,12 +33,19 @@ def exchange_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str,
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
         "arguments": plain(exchange.arguments),
+        "user_who_performed_action": exchange.made_by,
     }
     if exchange.policy is not None:
         view["policy"] = exchange.policy.name
     if counts:
         view["message_stats"] = with_rates(counts, ask.statistics.of(exchange), ask.query)
     return view
+
+
+def listed_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
+    """An exchange in a list. RabbitMQ: only there it can be without what is counted."""
+    view = exchange_view(ask, vhost, exchange)
+    return {name: value for name, value in view.items() if name != "message_stats"} if ask.without_stats else view
 
 
 def find_exchange(ask: Ask) -> Exchange:
@@ -51,7 +57,7 @@ async def get_exchanges(ask: Ask) -> Answer:
     """All exchanges, or those of a vhost."""
     found = [(vhost, exchange) for vhost in ask.vhosts() for exchange in vhost.exchanges.values()]
     return await listed_in_pieces(
-        ask.query, found, lambda one: exchange_view(ask, *one), lambda one: (one[0].name, one[1].name)
+        ask.query, found, lambda one: listed_view(ask, *one), lambda one: (one[0].name, one[1].name)
     )
 
 

@@ -6,6 +6,7 @@ from leveret.broker.message import Message, new_message
 from leveret.broker.rewriting import make_origin
 from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, bad_request
+from leveret.management.api.nodes import protocols
 from leveret.management.api.users import check_node
 from leveret.management.asking import Ask
 from leveret.management.routes import USER, VHOST, Result, Route
@@ -91,11 +92,11 @@ def check_port(ask: Ask) -> Result:
 
 def check_protocol(ask: Ask) -> Result:
     """Whether a protocol is listened for, or each of several."""
-    protocols = list(ask.node.listeners)
+    names = [name for name, _, _ in protocols(ask.node)]
     wanted = [PROTOCOLS.get(name.lower(), name.lower()) for name in ask.path["protocol"].split(",")]
-    missing = [name for name in wanted if name not in protocols]
+    missing = [name for name in wanted if name not in names]
     if missing:
-        return unwell("No active listener", missing=",".join(missing), protocols=protocols)
+        return unwell("No active listener", missing=",".join(missing), protocols=names)
     return well(protocol=",".join(wanted))
 
 

@@ -8,7 +8,15 @@ from leveret import __version__
 from leveret.broker.vhost import EXCHANGE_TYPES
 from leveret.management.answers import Answer, not_found
 from leveret.management.asking import Ask
-from leveret.management.figures import UNKNOWN, alarm_set, churn_counts, disk_free, disk_limit, memory_limit
+from leveret.management.figures import (
+    UNKNOWN,
+    alarm_set,
+    churn_counts,
+    disk_free,
+    disk_limit,
+    io_averages,
+    memory_limit,
+)
 from leveret.management.lists import chosen, listed
 from leveret.management.memory import MEMORY_PARTS, memory_view
 from leveret.management.rates import with_rates
@@ -30,12 +38,27 @@ PLUGINS = [
     "rabbitmq_shovel_management",
     "rabbitmq_web_dispatch",
 ]
+# What RabbitMQ calls the protocol of a listener.
+PROTOCOLS = {"prometheus": "http/prometheus"}
+# What RabbitMQ forgets the figures of a little later than it is gone.
+COLLECTED = (
+    "channel_closed",
+    "channel_consumer_deleted",
+    "connection_closed",
+    "consumer_deleted",
+    "exchange_deleted",
+    "node_node_deleted",
+    "queue_deleted",
+    "vhost_deleted",
+)
 # RabbitMQ's Erlang machine has a limit of processes; here are threads.
 THREADS_MAX = 32_768
 
 
 def node_view(ask: Ask) -> dict[str, Any]:
     """The node as the API shows it."""
+    if ask.without_stats:
+        return {"name": ask.broker.settings.node_name, "type": "disc", "running": True}
     node, statistics = ask.node, ask.statistics
     figures = {**statistics.node_counts, "mem_used": resident_bytes(), "disk_free": disk_free(node)}
     figures |= {"sockets_used": len(node.transports), **churn_counts(node)}
@@ -61,6 +84,7 @@ def node_view(ask: Ask) -> dict[str, Any]:
         "proc_total": THREADS_MAX,
         **with_rates(figures, statistics.node, ask.query),
         **with_rates(dict.fromkeys(UNKNOWN, 0)),
+        **with_rates(io_averages(node.broker.storage.traffic())),
         "log_files": ["<stderr>"],
         "db_dir": os.path.abspath(node.config.data_dir),
         "config_files": [],
@@ -73,7 +97,7 @@ def node_view(ask: Ask) -> dict[str, Any]:
         "applications": applications(),
         "contexts": contexts(node),
         "cluster_links": [],
-        "metrics_gc_queue_length": {},
+        "metrics_gc_queue_length": dict.fromkeys(COLLECTED, 0),
         "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
     }
 
@@ -90,6 +114,11 @@ def applications() -> list[dict[str, str]]:
         {"name": "python", "description": platform.python_implementation(), "version": platform.python_version()},
         {"name": "rabbit", "description": "RabbitMQ, whose protocol and API this is", "version": version},
     ]
+
+
+def protocols(node: "Node") -> list[tuple[str, str, int]]:
+    """Protocol, host and port of each listener, under RabbitMQ's names."""
+    return [(PROTOCOLS.get(name, name), host, port) for name, (host, port) in node.listeners.items()]
 
 
 def contexts(node: "Node") -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from leveret.broker.broker import CLUSTER_NAME
 from leveret.broker.tally import NAMES
 from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer
-from leveret.management.api.nodes import contexts, exchange_types
+from leveret.management.api.nodes import contexts, exchange_types, protocols
 from leveret.management.asking import Ask
 from leveret.management.figures import churn_counts
 from leveret.management.lists import chosen
@@ -17,9 +17,6 @@ from leveret.management.routes import ADMINISTRATOR, USER, Result, Route
 from leveret.management.totals import broker_tally, message_counts, vhosts_tally
 from leveret.protocol.handshake import SERVER_PROPERTIES
 from leveret.server.from_json import checked_name
-
-# What RabbitMQ calls the protocol of a listener.
-PROTOCOLS = {"prometheus": "http/prometheus"}
 
 
 def get_overview(ask: Ask) -> Result:
@@ -41,15 +38,18 @@ def get_overview(ask: Ask) -> Result:
         "erlang_version": "0",
         "erlang_full_version": f"Python {platform.python_version()}",
         "release_series_support_status": "supported",
-        "disable_stats": False,
+        "disable_stats": ask.without_stats,
         "enable_queue_totals": False,
         "is_op_policy_updating_enabled": True,
         "cluster_name": cluster_name(ask),
         "exchange_types": exchange_types(),
-        **totals(ask),
-        "statistics_db_event_queue": 0,
         "node": node_name,
     }
+    if ask.without_stats:
+        wanted = ("queues", "exchanges", "connections")
+        counts = object_totals(ask, ask.vhosts(visible=True))
+        return chosen(ask.query, view | {"object_totals": {name: counts[name] for name in wanted}})
+    view |= {**totals(ask), "statistics_db_event_queue": 0}
     if ask.has_tag("monitoring"):
         # Not for everybody, as in RabbitMQ.
         view["listeners"] = listeners(ask)
@@ -64,7 +64,9 @@ def totals(ask: Ask) -> dict[str, Any]:
     queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
     history = ask.statistics.total if sees_all else None
     tally = broker_tally(ask.broker) if sees_all else vhosts_tally(vhosts)
-    counts = {**dict.fromkeys(NAMES, 0), "disk_reads": 0, "disk_writes": 0, "deliver_get": 0, **tally.counts()}
+    traffic = ask.broker.storage.traffic()
+    disk = {"disk_reads": traffic.messages_read, "disk_writes": traffic.messages_written}
+    counts = {**dict.fromkeys(NAMES, 0), **disk, "deliver_get": 0, **tally.counts()}
     counts = {name: value for name, value in counts.items() if name not in ("publish_in", "publish_out")}
     return {
         "message_stats": with_rates(counts, history, ask.query),
@@ -93,12 +95,12 @@ def listeners(ask: Ask) -> list[dict[str, Any]]:
     return [
         {
             "node": node_name,
-            "protocol": PROTOCOLS.get(protocol, protocol),
+            "protocol": protocol,
             "ip_address": host,
             "port": port,
             "socket_opts": {},
         }
-        for protocol, (host, port) in ask.node.listeners.items()
+        for protocol, host, port in protocols(ask.node)
     ]
 
 

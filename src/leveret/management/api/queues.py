@@ -3,34 +3,34 @@
 from typing import Any
 
 from leveret.broker.arguments import queue_type
-from leveret.broker.message import is_stub
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, bad_request, created, done
 from leveret.management.api.bindings import bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
+from leveret.management.backlog import (
+    GARBAGE_COLLECTION,
+    capacity,
+    exclusive_tag,
+    head_timestamp,
+    of_its_type,
+    single_tag,
+    sizes,
+)
 from leveret.management.consuming import connection_details, consumers_of
 from leveret.management.direct import check_place, client_of
 from leveret.management.lists import chosen
-from leveret.management.memory import RECORD_BYTES, body_bytes, queue_bytes
 from leveret.management.moments import moment
-from leveret.management.parts import brought, by_channels
+from leveret.management.parts import QUEUE_PUBLISHING, brought, by_channels
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Route
 from leveret.management.values import parse_table, plain
-from leveret.wire.content import properties_of
-from leveret.wire.properties import FLAG_TIMESTAMP
 from leveret.wire.spec import QueueDeclare, QueueDelete, QueuePurge
 
-GARBAGE_COLLECTION = {
-    "fullsweep_after": -1,
-    "max_heap_size": -1,
-    "min_bin_vheap_size": -1,
-    "min_heap_size": -1,
-    "minor_gcs": -1,
-}
+# What is asked for with `disable_stats`.
+DEFINED = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "state")
 
 
 def queue_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
@@ -64,69 +64,20 @@ def queue_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
         "exclusive_consumer_tag": exclusive_tag(queue),
         "single_active_consumer_tag": single_tag(queue),
         "head_message_timestamp": head_timestamp(queue),
-        "message_stats": with_rates(queue.tally.counts(), history, ask.query),
+        "message_stats": with_rates(queue.tally.counts(QUEUE_PUBLISHING), history, ask.query),
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
-        "recoverable_slaves": None,
         "storage_version": 2,
         "garbage_collection": GARBAGE_COLLECTION,
+        **of_its_type(queue, node_name, history),
     }
-    idle_since = ask.statistics.idle_since(queue, ask.node.started_at)
+    # One that storage has kept is there since the start.
+    idle_since = ask.statistics.idle_since(queue, max(queue.created_at, ask.node.started_at))
     if idle_since is not None:
         view["idle_since"] = moment(idle_since)
-    if queue_type(queue.arguments) == "quorum":
-        view |= {"leader": node_name, "members": [node_name], "online": [node_name], "open_files": {node_name: 0}}
-        # Dead letters are on their way in the same turn.
-        view |= {"messages_dlx": 0, "message_bytes_dlx": 0}
     if queue.owner is not None:
         view["owner_pid_details"] = connection_details(queue.owner)
     return view
-
-
-def sizes(queue: Queue) -> dict[str, Any]:
-    """How much there is of it, where. Of durable queues all is taken for persistent: it is not counted apart."""
-    paged_count, paged_bytes = queue.pages.count, queue.pages.body_bytes
-    ready, unacked = queue.ready_bytes, queue.unacked_bytes
-    count = queue.ready_count + queue.unacked_count
-    in_memory = count - paged_count
-    return {
-        "memory": queue_bytes(queue) + body_bytes(queue) + paged_count * RECORD_BYTES,
-        "message_bytes": ready + unacked,
-        "message_bytes_ready": ready,
-        "message_bytes_unacknowledged": unacked,
-        "message_bytes_ram": ready + unacked - paged_bytes,
-        "message_bytes_paged_out": paged_bytes,
-        "message_bytes_persistent": ready + unacked if queue.durable else 0,
-        "messages_ram": in_memory,
-        "messages_ready_ram": queue.ready_count - paged_count,
-        "messages_unacknowledged_ram": queue.unacked_count,
-        "messages_paged_out": paged_count,
-        "messages_persistent": count if queue.durable else 0,
-        "backing_queue_status": {"mode": "default", "version": 2, "len": queue.ready_count, "next_seq_id": queue.next_seq},
-    }
-
-
-def capacity(queue: Queue) -> float:
-    """Whether what comes can go to a consumer at once."""
-    rotation = queue.rotation
-    return 1.0 if rotation.everyone and (rotation.active_count or not queue.ready_count) else 0.0
-
-
-def exclusive_tag(queue: Queue) -> str | None:
-    everyone = queue.rotation.everyone
-    return everyone[0].tag if everyone and everyone[0].exclusive else None
-
-
-def single_tag(queue: Queue) -> str | None:
-    return queue.rotation.everyone[0].tag if queue.rotation.single and queue.rotation.everyone else None
-
-
-def head_timestamp(queue: Queue) -> int | None:
-    """The timestamp that the publisher of the first message has given it."""
-    entry = queue.chain.first()
-    if entry is None or is_stub(entry.message) or not entry.message.flags & FLAG_TIMESTAMP:
-        return None
-    return properties_of(entry.message.content, entry.message.header_size).timestamp
 
 
 def effective_definition(policy: Policy | None, operator_policy: Policy | None) -> dict[str, Any]:
@@ -139,9 +90,25 @@ def effective_definition(policy: Policy | None, operator_policy: Policy | None) 
     return found
 
 
-def short_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
-    """A queue as lists show it. RabbitMQ: without nulls; rabbitmqadmin can write none as text."""
-    return {name: value for name, value in queue_view(ask, vhost, queue).items() if value is not None}
+def defined_view(ask: Ask, vhost: VirtualHost, queue: Queue, totals: bool = False) -> dict[str, Any]:
+    """RabbitMQ: a queue without what is counted, and then it is live, not running; with `totals`, how much is in it."""
+    view = queue_view(ask, vhost, queue)
+    found = {name: view[name] for name in DEFINED}
+    if view["policy"] is not None:
+        found["policy"] = view["policy"]
+    if view["type"] == "quorum":
+        del found["node"]
+        found |= {name: view[name] for name in ("leader", "members", "online")}
+    if totals:
+        return found | {name: view[name] for name in ("messages", "messages_ready", "messages_unacknowledged")}
+    return found | {"state": "live"}
+
+
+def listed_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+    """A queue in a list."""
+    if ask.without_stats:
+        return defined_view(ask, vhost, queue, ask.query.get("enable_queue_totals") == "true")
+    return queue_view(ask, vhost, queue)
 
 
 def full_view(ask: Ask, queue: Queue) -> dict[str, Any]:
@@ -162,21 +129,14 @@ async def get_queues(ask: Ask) -> Answer:
     """All queues, or those of a vhost."""
     found = [(vhost, queue) for vhost in ask.vhosts() for queue in vhost.queues.values()]
     return await listed_in_pieces(
-        ask.query, found, lambda one: short_view(ask, *one), lambda one: (one[0].name, one[1].name)
-    )
-
-
-async def get_detailed_queues(ask: Ask) -> Answer:
-    """All queues, also with what they do not have."""
-    found = [(vhost, queue) for vhost in ask.vhosts() for queue in vhost.queues.values()]
-    return await listed_in_pieces(
-        ask.query, found, lambda one: queue_view(ask, *one), lambda one: (one[0].name, one[1].name)
+        ask.query, found, lambda one: listed_view(ask, *one), lambda one: (one[0].name, one[1].name)
     )
 
 
 def get_queue(ask: Ask) -> dict[str, Any]:
     """One queue."""
-    return chosen(ask.query, full_view(ask, find_queue(ask)))
+    queue = find_queue(ask)
+    return chosen(ask.query, defined_view(ask, ask.vhost, queue) if ask.without_stats else full_view(ask, queue))
 
 
 async def put_queue(ask: Ask) -> Answer:
@@ -230,7 +190,7 @@ async def act_on_queue(ask: Ask) -> Answer:
 
 ROUTES = [
     Route("GET", "/api/queues", USER, get_queues),
-    Route("GET", "/api/queues/detailed", USER, get_detailed_queues),
+    Route("GET", "/api/queues/detailed", USER, get_queues),
     Route("GET", "/api/queues/{vhost}", VHOST, get_queues),
     Route("GET", "/api/queues/{vhost}/{queue}", VHOST, get_queue),
     Route("PUT", "/api/queues/{vhost}/{queue}", VHOST, put_queue),

@@ -8,17 +8,16 @@ from leveret.management.asking import Ask, parse_bool
 from leveret.management.lists import chosen, listed
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Result, Route
-from leveret.management.totals import message_counts, vhost_tally
+from leveret.management.totals import message_counts, octets_by_vhost, vhost_tally
 from leveret.server.definitions_file import tags_of
 
 
-def vhost_view(ask: Ask, vhost: VirtualHost) -> dict[str, Any]:
-    """A vhost as the API shows it."""
-    history = ask.statistics.of(vhost)
+def vhost_view(ask: Ask, vhost: VirtualHost, octets: dict[str, int]) -> dict[str, Any]:
+    """A vhost as the API shows it; `octets` came and went."""
     metadata: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
     if vhost.default_queue_type is not None:
         metadata["default_queue_type"] = vhost.default_queue_type
-    return {
+    view = {
         "name": vhost.name,
         "description": vhost.description,
         "tags": list(vhost.tags),
@@ -26,19 +25,29 @@ def vhost_view(ask: Ask, vhost: VirtualHost) -> dict[str, Any]:
         "metadata": metadata,
         "tracing": vhost.tracing,
         "cluster_state": {ask.broker.settings.node_name: "running"},
+    }
+    if ask.without_stats:
+        return view
+    history = ask.statistics.of(vhost)
+    return {
+        **view,
         **with_rates(message_counts(vhost.queues.values()), history, ask.query),
+        **with_rates(octets, history, ask.query),
         "message_stats": with_rates(vhost_tally(vhost).counts(), history, ask.query),
     }
 
 
 def get_vhosts(ask: Ask) -> Answer:
     """All vhosts that the user may enter or look at."""
-    return listed(ask.query, ask.vhosts(visible=True), lambda vhost: vhost_view(ask, vhost), lambda vhost: (vhost.name,))
+    vhosts = ask.vhosts(visible=True)
+    octets = octets_by_vhost(ask.node.transports, vhosts)
+    return listed(ask.query, vhosts, lambda vhost: vhost_view(ask, vhost, octets[vhost]), lambda vhost: (vhost.name,))
 
 
 def get_vhost(ask: Ask) -> Result:
     """One vhost."""
-    return chosen(ask.query, vhost_view(ask, ask.vhost))
+    octets = octets_by_vhost(ask.node.transports, [ask.vhost])
+    return chosen(ask.query, vhost_view(ask, ask.vhost, octets[ask.vhost]))
 
 
 async def put_vhost(ask: Ask) -> Result:
