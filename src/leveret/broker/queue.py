@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import Traits
 from leveret.broker.chain import Chain, Priorities
-from leveret.broker.chores import Discard, Dispatch, Expire, Trim
+from leveret.broker.chores import Discard, Dispatch, Expire, Farewell, Trim
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
@@ -261,9 +261,9 @@ class Queue:
     def delete(self) -> int:
         """Drop everything, tell the consumers, and return how many messages were ready."""
         self.deleted = True
-        for consumer in list(self.rotation.everyone):
-            self.rotation.remove(consumer)
-            consumer.cancelled()
+        farewell = Farewell(self.rotation.empty())
+        if not farewell.run(self.work):
+            self.work.add(farewell)
         if self.lease is not None:
             self.lease.stop()
         return self.purge()
