@@ -1,5 +1,6 @@
 """Queues: what they are, hold and do; declaring, deleting and purging them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from leveret.broker.arguments import queue_type
@@ -11,7 +12,7 @@ from leveret.management.answers import Answer, bad_request, created, done
 from leveret.management.api.bindings import bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.consuming import connection_details, consumers_of
-from leveret.management.direct import check_place, client_of
+from leveret.management.direct import check_place, client_of, unbound
 from leveret.management.lists import chosen
 from leveret.management.memory import RECORD_BYTES, body_bytes, queue_bytes
 from leveret.management.moments import moment
@@ -158,19 +159,22 @@ def find_queue(ask: Ask) -> Queue:
     return ask.found(ask.vhost.queues, "queue")
 
 
+def queues_of(ask: Ask) -> Iterator[tuple[VirtualHost, Queue]]:
+    """The queues of the path's vhost, or of all that the user may enter."""
+    return ((vhost, queue) for vhost in ask.vhosts() for queue in list(vhost.queues.values()))
+
+
 async def get_queues(ask: Ask) -> Answer:
     """All queues, or those of a vhost."""
-    found = [(vhost, queue) for vhost in ask.vhosts() for queue in vhost.queues.values()]
     return await listed_in_pieces(
-        ask.query, found, lambda one: short_view(ask, *one), lambda one: (one[0].name, one[1].name)
+        ask.query, queues_of(ask), lambda one: short_view(ask, *one), lambda one: (one[0].name, one[1].name)
     )
 
 
 async def get_detailed_queues(ask: Ask) -> Answer:
     """All queues, also with what they do not have."""
-    found = [(vhost, queue) for vhost in ask.vhosts() for queue in vhost.queues.values()]
     return await listed_in_pieces(
-        ask.query, found, lambda one: queue_view(ask, *one), lambda one: (one[0].name, one[1].name)
+        ask.query, queues_of(ask), lambda one: queue_view(ask, *one), lambda one: (one[0].name, one[1].name)
     )
 
 
@@ -200,6 +204,7 @@ async def delete_queue(ask: Ask) -> Answer:
     queue = find_queue(ask)
     delete = QueueDelete(queue.name, if_unused=ask.flag("if-unused"), if_empty=ask.flag("if-empty"), no_wait=True)
     await ask.change(client_of(ask).call, delete)
+    await unbound(ask)
     return done()
 
 

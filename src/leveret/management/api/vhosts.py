@@ -8,7 +8,7 @@ from leveret.management.asking import Ask, parse_bool
 from leveret.management.lists import chosen, listed
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Result, Route
-from leveret.management.totals import message_counts, vhost_tally
+from leveret.management.totals import message_counts, queue_sums, vhost_tally
 from leveret.server.definitions_file import tags_of
 
 
@@ -26,7 +26,7 @@ def vhost_view(ask: Ask, vhost: VirtualHost) -> dict[str, Any]:
         "metadata": metadata,
         "tracing": vhost.tracing,
         "cluster_state": {ask.broker.settings.node_name: "running"},
-        **with_rates(message_counts(vhost.queues.values()), history, ask.query),
+        **with_rates(message_counts(queue_sums([vhost])), history, ask.query),
         "message_stats": with_rates(vhost_tally(vhost).counts(), history, ask.query),
     }
 
