@@ -29,7 +29,7 @@ from leveret.errors import (
     PreconditionFailed,
     UnexpectedFrame,
 )
-from leveret.protocol.awaiting import Await, AwaitPage, AwaitRemoval
+from leveret.protocol.awaiting import Await, AwaitPage, AwaitRemoval, AwaitTask
 from leveret.protocol.channel import Channel
 from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
@@ -516,8 +516,9 @@ class Connection:
 
     def _leave_pending(self) -> None:
         """Have the task in hand finished as everybody's work, unless it only waits: nobody here does any more."""
-        if self.session.pending is not None and not self.awaiting:
-            self.broker.work.add(self.session.pending)
+        pending = self.session.pending
+        if pending is not None and not self.awaiting and not isinstance(pending, AwaitTask):
+            self.broker.work.add(pending)
         self.session.pending = None
 
     def _release(self, done: Callable[[], None]) -> Leave:
