@@ -11,6 +11,7 @@ from tests.bench.brokers import Broker, leveret
 from tests.bench.compare import WORKLOADS, run_load
 from tests.bench.depth import measure as measure_depth
 from tests.bench.fanout_wait import longest_wait_ms
+from tests.bench.headers import header_rates
 from tests.bench.idle import idle_connection_bytes
 from tests.bench.routing import (
     BINDING_COUNT,
@@ -97,6 +98,11 @@ def test_nobody_waits_over_50_ms_while_a_burst_fans_out(fresh_broker: Broker) ->
 
 def test_many_bindings_keep_a_quarter_of_the_rate(fresh_broker: Broker) -> None:
     assert routing_ratio(fresh_broker.port) >= DEMANDED
+
+
+def test_many_headers_bindings_keep_a_quarter_of_the_rate(fresh_broker: Broker) -> None:
+    """20,000 with distinct values."""
+    assert header_rates(fresh_broker.port, messages=20_000).ratio >= DEMANDED
 
 
 def test_handlers_get_messages_nearly_as_fast_as_a_plain_loop(capsys: pytest.CaptureFixture[str]) -> None:

@@ -270,10 +270,11 @@ def test_consumer_that_comes_at_the_last_moment_keeps_it(
 
 
 def test_deleted_queue_leaves_no_timer(leased: Queue, vhost: VirtualHost, broker: Broker) -> None:
+    lease = leased.lease
+    assert lease is not None
     vhost.remove_queue(leased)
     assert broker.timers.next_at() == NEVER
-    assert leased.lease is not None
-    leased.lease.due(500)
+    lease.due(500)
     assert broker.timers.next_at() == NEVER
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from random import Random
 
 import pytest
 
 from leveret.broker.binding import Binding
-from leveret.broker.headers import Criteria, HeadersExchange
+from leveret.broker.headers import FORMS, HeadersExchange
 from leveret.broker.queue import Queue
 from leveret.broker.work import Work
 from leveret.errors import PreconditionFailed
@@ -70,6 +71,14 @@ def test_arguments_and_headers(arguments: Table, headers: Table | None, fits: bo
     assert exchange.match("any key", Properties(headers=headers)) == ([queue] if fits else [])
 
 
+def fitting(bindings: list[Table], headers: Table | None) -> list[int]:
+    """Which of bindings with these arguments lead a message with these headers to their queues."""
+    exchange = HeadersExchange("x", "", "headers", {})
+    for number, arguments in enumerate(bindings):
+        exchange.bind(Binding(exchange, Queue(str(number), "", Work(), {}), "", arguments))
+    return sorted(int(queue.name) for queue in exchange.match("", Properties(headers=headers)))  # type: ignore[attr-defined]
+
+
 VALUES: list[tuple[Value, Value, bool]] = [
     (1, 1, True),
     (1, SignedInt(1), True),
@@ -80,7 +89,12 @@ VALUES: list[tuple[Value, Value, bool]] = [
     (0, False, False),
     (True, True, True),
     (True, False, False),
-    (1, 1.0, False),
+    (1, 1.0, True),
+    (Byte(1), Float32(1.0), True),
+    (2**53 + 1, float(2**53), False),
+    (0.0, -0.0, True),
+    (Timestamp(5), 5, True),
+    (True, "true", False),
     (1.5, Float32(1.5), True),
     (1, "1", False),
     ("a", "a", True),
@@ -99,15 +113,20 @@ VALUES: list[tuple[Value, Value, bool]] = [
     ([1], [SignedInt(1)], False),
     ({"a": 1}, {"a": 1}, True),
     ({"a": 1}, {"a": 2}, False),
-    ({}, [], False),
+    ([1], [1.0], False),
+    ({}, [], True),
+    ([], "", False),
+    ([], [[]], False),
     ("", "", True),
 ]
 
 
 @pytest.mark.parametrize(("wanted", "given", "fits"), VALUES)
 def test_values_are_compared_as_rabbitmq_does(wanted: Value, given: Value, fits: bool) -> None:
-    assert Criteria({"a": wanted}).fit({"a": given}) is fits
-    assert Criteria({"a": given}).fit({"a": wanted}) is fits
+    """As they were matched by RabbitMQ 3.10.8: equal numbers whatever their types, and what is empty as the same."""
+    for form in ("all", "any"):
+        assert fitting([{"x-match": form, "a": wanted}], {"a": given}) == ([0] if fits else [])
+        assert fitting([{"x-match": form, "a": given}], {"a": wanted}) == ([0] if fits else [])
 
 
 @pytest.mark.parametrize("form", ["all", "any", "all-with-x", "any-with-x"])
@@ -145,3 +164,79 @@ def test_bindings_come_and_go() -> None:
     exchange.unbind(bindings[1])
     assert exchange.match("", Properties(headers={"a": 1})) == []
     assert exchange.match("", Properties(headers={"b": 1})) == [one]
+
+
+# The index
+
+
+def naive_fit(arguments: Table, headers: Table) -> bool:
+    """What the arguments ask for, one by one; values here are of one class each."""
+    form = str(arguments.get("x-match", "all"))
+    wanted = {
+        name: value
+        for name, value in arguments.items()
+        if name != "x-match" and (form.endswith("with-x") or not name.startswith("x-"))
+    }
+    fits = [name in headers and (value is None or headers[name] == value) for name, value in wanted.items()]
+    return any(fits) if form.startswith("any") else all(fits)
+
+
+def random_table(random: Random, void: bool) -> Table:
+    values = [*range(4), "a", "b", *([None] if void else [])]
+    return {random.choice(["a", "b", "c", "x-d", "x-e"]): random.choice(values) for _ in range(random.randint(0, 4))}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_found_is_what_fits(seed: int) -> None:
+    """As bindings come and go, each message reaches exactly the queues whose arguments fit, each once for a binding."""
+    random = Random(seed)
+    exchange = HeadersExchange("x", "", "headers", {})
+    queues = [Queue(str(number), "", Work(), {}) for number in range(5)]
+    bound: list[Binding] = []
+    for _ in range(300):
+        if bound and random.random() < 0.4:
+            exchange.unbind(bound.pop(random.randrange(len(bound))))
+        else:
+            arguments = {**random_table(random, void=True), "x-match": random.choice(FORMS)}
+            binding = Binding(exchange, random.choice(queues), "", arguments)
+            if binding.key not in exchange.bindings:
+                exchange.bind(binding)
+                bound.append(binding)
+        headers = random_table(random, void=False)
+        wanted = {binding.destination for binding in bound if naive_fit(binding.arguments, headers)}
+        assert set(exchange.match("", Properties(headers=headers))) == wanted
+    for binding in bound:
+        exchange.unbind(binding)
+    assert exchange.match("", Properties(headers={"a": 1})) == []
+    assert exchange.match("", None) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_matching_costs_by_what_can_match(form: str) -> None:
+    """2,000 bindings with values of their own: a message looks at one of them, whatever they have in common besides."""
+    exchange = HeadersExchange("x", "", "headers", {})
+    queue = Queue("q", "", Work(), {})
+    common: Table = {} if form.startswith("any") else {"kind": "order", "there": None}
+    for number in range(2000):
+        exchange.bind(Binding(exchange, queue, "", {"x-match": form, "number": number, **common}))
+    for number in (7, -1):
+        exchange.looks = 0
+        found = exchange.match("", Properties(headers={"number": number, "kind": "order", "there": 1}))
+        assert found == ([queue] if number == 7 else [])
+        assert exchange.looks < 20
+
+
+def test_bindings_that_ask_for_the_same_are_compared_once() -> None:
+    exchange = HeadersExchange("x", "", "headers", {})
+    for number in range(100):
+        exchange.bind(Binding(exchange, Queue(str(number), "", Work(), {}), "", {"a": 1, "b": 1}))
+    exchange.looks = 0
+    assert len(exchange.match("", Properties(headers={"a": 1, "b": 1}))) == 100
+    assert exchange.match("", Properties(headers={"a": 1, "b": 2})) == []
+    assert exchange.looks < 20
+
+
+def test_many_routing_keys_match_once() -> None:
+    exchange, queue = HeadersExchange("x", "", "headers", {}), Queue("q", "", Work(), {})
+    exchange.bind(Binding(exchange, queue, "", {"a": 1}))
+    assert exchange.match_all(["one", "two"], Properties(headers={"a": 1})) == [queue]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,6 +11,7 @@ import pytest
 from leveret.broker.broker import Broker
 from leveret.broker.equivalence import check_same_argument, described, plain
 from leveret.broker.exchange import Exchange
+from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost, stripped
 from leveret.errors import AccessRefused, AMQPError, NotFound, PreconditionFailed, ResourceLocked
 from leveret.wire.values import Short, Table
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
 def own(vhost: VirtualHost) -> list[str]:
     """The exchanges that were not there from the beginning."""
     return [name for name in vhost.exchanges if name and not name.startswith("amq.")]
+
+
+def finish(vhost: VirtualHost) -> None:
+    """Do what is left to do."""
+    vhost.work.begin()
+    while not vhost.work.drain():
+        vhost.work.begin()
 
 
 def refused(error: type[AMQPError], text: str) -> pytest.RaisesExc[AMQPError]:
@@ -330,6 +339,8 @@ def test_auto_delete_exchanges_in_a_chain_all_go(vhost: VirtualHost) -> None:
         vhost.bind(source.name, destination, "", {})
     vhost.bind(chain[-1].name, vhost.declare_queue("q"), "", {})
     vhost.delete_queue("q", None)
+    assert vhost.unbinding() is not None
+    finish(vhost)
     assert own(vhost) == []
 
 
@@ -396,3 +407,94 @@ def test_bad_argument_leaves_no_queue(vhost: VirtualHost) -> None:
     with refused(PreconditionFailed, "invalid type 'long' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'"):
         vhost.declare_queue("q", arguments={"x-dead-letter-exchange": 1})
     assert vhost.queues == {}
+
+
+# Many at once
+
+
+def live_queues() -> int:
+    return sum(isinstance(one, Queue) for one in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"x-message-ttl": 1000, "x-dead-letter-exchange": "amq.fanout"},
+        {"x-max-priority": 4, "x-max-length": 1},
+        {"x-message-deduplication": True},
+    ],
+)
+def test_deleted_queues_are_freed_at_once(vhost: VirtualHost, arguments: Table) -> None:
+    """The garbage collector looks at what is old about never."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = live_queues()
+        for number in range(10):
+            queue = vhost.declare_queue(f"q{number}", arguments=arguments, auto_delete=number % 2 == 1)
+            vhost.bind("amq.direct", queue, "k", {})
+            vhost.bind("amq.headers", queue, "k", {"a": number})
+            del queue
+            vhost.delete_queue(f"q{number}", None)
+            finish(vhost)
+        assert live_queues() == before
+    finally:
+        gc.enable()
+
+
+def bind_many(vhost: VirtualHost, queue: Queue, source: str, count: int) -> None:
+    for number in range(count):
+        vhost.bind(source, queue, f"k{number}", {})
+
+
+def test_bindings_of_a_large_queue_go_in_pieces(vhost: VirtualHost, routes: Routes) -> None:
+    """Meanwhile the queue gets nothing more, and what would have gone there goes to the alternate exchange."""
+    vhost.declare_exchange("other", "fanout")
+    vhost.declare_exchange("x", "direct", auto_delete=True, arguments={"alternate-exchange": "other"})
+    queue, spare = vhost.declare_queue("q"), vhost.declare_queue("spare")
+    vhost.bind("other", spare, "", {})
+    bind_many(vhost, queue, "x", 1000)
+    vhost.work.begin()
+    vhost.delete_queue("q", None)
+    assert queue.deleted
+    assert "q" not in vhost.queues
+    assert vhost.unbinding() is not None
+    exchange = vhost.exchange("x")
+    assert 0 < len(exchange.bindings) == len(queue.bindings) < 1000
+    assert {vhost.route(exchange, f"k{number}", None)[0].name for number in range(1000)} == {"spare"}
+    finish(vhost)
+    assert vhost.unbinding() is None
+    assert not queue.bindings
+    assert own(vhost) == ["other"]
+
+
+def test_bindings_of_a_large_exchange_go_in_pieces(vhost: VirtualHost) -> None:
+    vhost.declare_exchange("first", "fanout")
+    middle = vhost.declare_exchange("middle", "direct")
+    queue = vhost.declare_queue("q")
+    vhost.bind("first", middle, "", {})
+    bind_many(vhost, queue, "middle", 1000)
+    vhost.work.begin()
+    vhost.delete_exchange("middle")
+    assert own(vhost) == ["first"]
+    assert vhost.unbinding() is not None
+    assert vhost.route(vhost.exchange("first"), "k1", None) == []
+    finish(vhost)
+    assert not queue.bindings
+    assert not vhost.exchange("first").bindings
+
+
+@pytest.mark.parametrize("kind", ["x-consistent-hash", "x-random"])
+def test_what_chooses_one_chooses_none_that_is_deleted(vhost: VirtualHost, kind: str) -> None:
+    exchange = vhost.declare_exchange("x", kind)
+    queue = vhost.declare_queue("q")
+    for number in range(1, 1001):
+        vhost.bind("x", queue, str(number), {})
+    vhost.work.begin()
+    vhost.delete_queue("q", None)
+    assert vhost.route(exchange, "k", None) == []
+    other = vhost.declare_queue("other")
+    vhost.bind("x", other, "1", {})
+    assert vhost.unbinding() is not None
+    assert {queue.name for n in range(50) for queue in vhost.route(exchange, f"k{n}", None)} == {"other"}

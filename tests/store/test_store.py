@@ -214,3 +214,57 @@ def test_forgotten_changes_are_not_written(rig: Rig) -> None:
     again = rig.again()
     assert again.store.position() == again.store.synced
     assert again.now == NOW
+
+
+# Bindings of what is deleted
+
+
+def bind_many(rig: Rig, count: int) -> None:
+    rig.vhost.declare_exchange("x", "direct", durable=True)
+    for number in range(count):
+        rig.vhost.bind("x", rig.vhost.queues["q"], f"k{number}", {})
+    rig.settle_down()
+
+
+def keys(rig: Rig) -> set[str]:
+    return {binding.routing_key for binding in rig.vhost.exchange("x").bindings.values()}
+
+
+@pytest.mark.parametrize("deleted", ["queue", "exchange"])
+def test_binding_made_anew_while_the_old_ones_go_stays(rig: Rig, deleted: str) -> None:
+    """SPEC §8.1: a queue or exchange with many bindings is deleted in pieces, and declared again meanwhile."""
+    rig.committer.held = False
+    bind_many(rig, 1000)
+    rig.broker.work.begin()
+    if deleted == "queue":
+        rig.vhost.remove_queue(rig.vhost.queues["q"])
+        rig.queue("q")
+    else:
+        rig.vhost.delete_exchange("x")
+        rig.vhost.declare_exchange("x", "direct", durable=True)
+    assert rig.vhost.unbinding() is not None
+    for key in ("k0", "k999", "new"):
+        rig.vhost.bind("x", rig.vhost.queues["q"], key, {})
+    rig.settle_down()
+    assert rig.vhost.unbinding() is None
+    assert keys(rig.again()) == {"k0", "k999", "new"}
+
+
+def test_bindings_half_removed_are_not_found_by_another_queue(rig: Rig) -> None:
+    """SPEC §8.1: after a crash in between the queue is there; nobody was told that it is gone."""
+    rig.committer.held = False
+    bind_many(rig, 1000)
+    queue = rig.vhost.queues["q"]
+    rig.broker.work.begin()
+    rig.vhost.remove_queue(queue)
+    rig.store.flush()
+    assert not rig.store.has_left(queue)
+    again = rig.again()
+    assert "q" in again.vhost.queues
+    assert 0 < len(keys(again)) < 1000
+    rig.settle_down()
+    assert rig.store.has_left(queue)
+    again = rig.again()
+    again.queue("q")
+    again.settle_down()
+    assert keys(again.again()) == set()

@@ -16,17 +16,14 @@ Key = tuple[object, object, str, object]
 class Binding:
     """Equal to another when source, destination, routing key and arguments are, the spec's rule for binding twice."""
 
-    __slots__ = ("arguments", "destination", "routing_key", "source")
+    __slots__ = ("arguments", "destination", "key", "routing_key", "source")
 
     def __init__(self, source: "Exchange", destination: "Destination", routing_key: str, arguments: Table) -> None:
         self.source = source
         self.destination = destination
         self.routing_key = routing_key
         self.arguments = arguments
-
-    @property
-    def key(self) -> Key:
-        return (self.source, self.destination, self.routing_key, frozen(self.arguments))
+        self.key: Key = (source, destination, routing_key, frozen(arguments))
 
 
 def frozen(value: object) -> object:

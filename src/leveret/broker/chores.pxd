@@ -1,11 +1,18 @@
 cimport cython
+from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry
 from leveret.broker.work cimport Task, Work
 
-cdef int DISCARD_PIECE, PAGE_COST
+cdef int DISCARD_PIECE, PAGE_COST, FAREWELL_PIECE, FAREWELL_COST
 
 cdef class Dispatch(Task):
     cdef public object queue
+    cpdef bint run(self, Work work) except -1
+
+cdef class Farewell(Task):
+    cdef list _consumers
+    cdef Py_ssize_t _at
+    @cython.locals(consumer=Consumer)
     cpdef bint run(self, Work work) except -1
 
 cdef class Expire(Task):

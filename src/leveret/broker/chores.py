@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.chain import unchain
+from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry
 from leveret.broker.pages import Page
 from leveret.broker.work import Task, Work
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from leveret.broker.queue import Queue
 
 DISCARD_PIECE = 4096
+# So many consumers are told at once in any case; and what one costs in the budget of a pass.
+FAREWELL_PIECE = 20
+FAREWELL_COST = 5
 # What giving a page free costs in the budget of a pass.
 PAGE_COST = 128
 
@@ -27,6 +31,26 @@ class Dispatch(Task):
         self.queue.deferred = False
         self.queue.dispatch()
         return True
+
+
+class Farewell(Task):
+    """Tells the consumers of a queue that is gone, some at a time."""
+
+    __slots__ = ("_at", "_consumers")
+
+    def __init__(self, consumers: list[Consumer]) -> None:
+        self._consumers = consumers
+        self._at = 0
+
+    def run(self, work: Work) -> bool:
+        while self._at < len(self._consumers):
+            for consumer in self._consumers[self._at : self._at + FAREWELL_PIECE]:
+                consumer.cancelled()
+            self._at += FAREWELL_PIECE
+            work.left -= FAREWELL_PIECE * FAREWELL_COST
+            if work.left <= 0:
+                break
+        return self._at >= len(self._consumers)
 
 
 class Expire(Task):

@@ -18,6 +18,7 @@ Both builds must come to the same choice: octets in, unsigned 64-bit arithmetic,
 import re
 from hashlib import blake2b
 from math import log
+from typing import Any
 
 from leveret.broker.arguments import INTEGERS
 from leveret.broker.binding import Binding, Key
@@ -41,7 +42,7 @@ class Share:
 
     __slots__ = ("destination", "seed", "weight")
 
-    def __init__(self, destination: object, seed: int, weight: int) -> None:
+    def __init__(self, destination: Any, seed: int, weight: int) -> None:
         self.destination = destination
         self.seed = seed
         self.weight = weight
@@ -66,7 +67,14 @@ class ConsistentHashExchange(Exchange):
             self._list = list(self._shares.values())
         if not self._list:
             return []
-        return [choose(hash_of(self._hashed(routing_key, properties)), self._list).destination]
+        self.looks += len(self._list)
+        key = hash_of(self._hashed(routing_key, properties))
+        destination: Any = choose(key, self._list).destination
+        if not destination.deleted:
+            return [destination]
+        # It loses its bindings some at a time; the others take over at once.
+        live = [share for share in self._list if not share.destination.deleted]
+        return [choose(key, live).destination] if live else []
 
     def match_all(self, routing_keys: list[str], properties: Properties | None) -> list[object]:
         # RabbitMQ: the first key decides, and CC adds nothing.

@@ -47,6 +47,8 @@ cdef class Rotation:
     cdef public bint paused
     cpdef add(self, Consumer consumer)
     cpdef remove(self, Consumer consumer)
+    @cython.locals(consumer=Consumer)
+    cpdef list empty(self)
     cpdef activate(self, Consumer consumer)
     @cython.locals(waiting=list, consumer=Consumer)
     cpdef revive(self)

@@ -170,6 +170,18 @@ class Rotation:
         if self.single and self.everyone:
             self.activate(self.everyone[0])
 
+    def empty(self) -> list[Consumer]:
+        """Remove all consumers, and return them."""
+        everyone = self.everyone
+        for consumer in everyone:
+            consumer.subscribed = False
+            consumer.active = False
+        self.everyone = []
+        self.levels = []
+        self.oversized = []
+        self.active_count = 0
+        return everyone
+
     def activate(self, consumer: Consumer) -> None:
         """Put a consumer that has room again at the end of the turn."""
         if consumer.active or not consumer.subscribed or self.paused:

@@ -14,7 +14,7 @@ from leveret.broker.message import Entry, Message, Origin
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
 from leveret.broker.storage import Damaged
-from leveret.broker.work import Task, Work
+from leveret.broker.work import OCTETS_A_UNIT, Task, Work
 from leveret.wire.content import properties_of
 from leveret.wire.values import Table, Timestamp
 
@@ -53,7 +53,9 @@ class Burial(Task):
         """Publish one of them, and have storage forget it here."""
         work.left -= REWRITE_COST
         try:
-            self._bury(work.storage.fetch(entry), reason, work.now)
+            message = work.storage.fetch(entry)
+            work.left -= message.header_size // OCTETS_A_UNIT
+            self._bury(message, reason, work.now)
         except (ValueError, Damaged) as error:
             # Such as a routing key that no message can carry; those behind it must still be buried.
             log.error("%s: a dead letter was dropped: %s", self._queue.title, error)

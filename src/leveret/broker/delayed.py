@@ -84,10 +84,17 @@ class DelayedExchange(Exchange):
         self._vhost.remove_hidden_queue(self._waiting)
 
     def match(self, routing_key: str, properties: Properties | None) -> list[object]:
-        return [self._waiting] if delay_in(properties) > 0 else self._inner.match(routing_key, properties)
+        return self.match_all([routing_key], properties)
 
     def match_all(self, routing_keys: list[str], properties: Properties | None) -> list[object]:
-        return [self._waiting] if delay_in(properties) > 0 else self._inner.match_all(routing_keys, properties)
+        if delay_in(properties) > 0:
+            return [self._waiting]
+        inner = self._inner
+        inner.looks = 0
+        one = len(routing_keys) == 1
+        found = inner.match(routing_keys[0], properties) if one else inner.match_all(routing_keys, properties)
+        self.looks += inner.looks
+        return found
 
     def keeper(self, properties: Properties | None) -> object:
         return None if delay_in(properties) > 0 else self._inner.keeper(properties)

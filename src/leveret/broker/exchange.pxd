@@ -19,6 +19,7 @@ cdef class Exchange:
     cdef public bint deleted
     cdef public bint is_queue
     cdef public long long mark
+    cdef public long looks
     cdef public Tally tally
     cpdef list match(self, str routing_key, object properties)
     @cython.locals(found=list, routing_key=str)
@@ -52,6 +53,7 @@ cdef class DirectExchange(Exchange):
 cdef class FanoutExchange(Exchange):
     cdef Destinations _destinations
     cpdef list match(self, str routing_key, object properties)
+    cpdef list match_all(self, list routing_keys, object properties)
     cpdef _add(self, object binding)
     cpdef _remove(self, object binding)
 

@@ -24,7 +24,8 @@ class Exchange:
     """One exchange of one virtual host.
 
     `bindings` lead from it, `inbound` to it. `made_by` is the user who declared it. `varies` says that its choice depends
-    on more than the routing key, so that the route must not be remembered. `mark` and `is_queue` serve the router.
+    on more than the routing key, so that the route must not be remembered. `mark`, `is_queue` and `looks` serve the router;
+    to the last `match` and `match_all` add how much they have looked at besides what they found, where that may be much.
     """
 
     __slots__ = (
@@ -38,6 +39,7 @@ class Exchange:
         "internal",
         "is_queue",
         "kind",
+        "looks",
         "made_by",
         "mark",
         "name",
@@ -66,6 +68,7 @@ class Exchange:
         self.deleted = False
         self.is_queue = False
         self.mark = 0
+        self.looks = 0
         self.tally = Tally()
 
     def match(self, routing_key: str, properties: Properties | None) -> list[object]:
@@ -80,6 +83,7 @@ class Exchange:
     def match_all(self, routing_keys: list[str], properties: Properties | None) -> list[object]:
         """The destinations of a message with several routing keys (CC, BCC)."""
         found: list[object] = []
+        self.looks += len(routing_keys)
         for routing_key in routing_keys:
             found += self.match(routing_key, properties)
         return found
@@ -188,6 +192,9 @@ class FanoutExchange(Exchange):
 
     def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         return self._destinations.as_list()
+
+    def match_all(self, routing_keys: list[str], properties: Properties | None) -> list[object]:
+        return self.match(routing_keys[0], properties)
 
     def _add(self, binding: Binding) -> None:
         self._destinations.add(binding.destination)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import Traits
 from leveret.broker.chain import Chain, Priorities
-from leveret.broker.chores import Discard, Dispatch, Expire, Trim
+from leveret.broker.chores import Discard, Dispatch, Expire, Farewell, Trim
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
@@ -140,7 +140,7 @@ class Queue:
         self.back_seq = 0
         self.loading: Page | list[Entry] | None = None
         self.handed: list[Entry] = []
-        self.shelf = Shelf(self)
+        self.shelf = Shelf()
         self.touched = work.now
         self.expiry: Expiry | None = None
         self.cut = False
@@ -270,9 +270,9 @@ class Queue:
     def delete(self) -> int:
         """Drop everything, tell the consumers, and return how many messages were ready."""
         self.deleted = True
-        for consumer in list(self.rotation.everyone):
-            self.rotation.remove(consumer)
-            consumer.cancelled()
+        farewell = Farewell(self.rotation.empty())
+        if not farewell.run(self.work):
+            self.work.add(farewell)
         if self.lease is not None:
             self.lease.stop()
         return self.purge()
@@ -489,7 +489,7 @@ class Queue:
                 self.paged = True
                 self.back_seq = self.next_seq
             else:
-                self.shelf.add(entry)
+                self.shelf.add(self, entry)
 
     def pageable(self) -> bool:
         """Not with priorities, nor where messages are told apart or stay for times of their own: their places stay."""
@@ -512,7 +512,7 @@ class Queue:
     def front_paged_out(self, pages: Pages) -> None:
         """Storage has made pages of what was in front and was never taken."""
         self.pages.put_before(pages)
-        self.shelf.put_rest(self.chain.entries())
+        self.shelf.put_rest(self, self.chain.entries())
         if not self.paged and pages.count:
             self.paged = True
             self.back_seq = self.next_seq

@@ -81,7 +81,7 @@ class Relief(Task):
         if queue.pageable():
             self._storage.page_out_all(queue)
         else:
-            queue.shelf.put(queue.chain.entries())
+            queue.shelf.put(queue, queue.chain.entries())
         freed = before - held_bytes(queue)
         self._held -= freed
         self.helped = self.helped or freed > 0

@@ -1,13 +1,19 @@
 """From an exchange to the queues a message reaches.
 
 Follows bindings between exchanges to any depth, each exchange and each queue at most once, so that cycles end and no
-queue gets a message twice. An exchange that leads nowhere hands on to its alternate. Knows nothing of what is in a message.
+queue gets a message twice. An exchange that leads nowhere hands on to its alternate. What is deleted is passed by, also
+while there still are bindings to it. All that is looked at counts in the budget of the pass. Knows nothing of what is in a
+message.
 """
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
+from leveret.broker.work import Work
 from leveret.wire.properties import Properties
+
+# So many exchanges, bindings or destinations looked at cost as much as one operation of a queue.
+LOOKS = 8
 
 
 class Router:
@@ -17,10 +23,11 @@ class Router:
     is to be called too.
     """
 
-    __slots__ = ("_exchanges", "_keepers", "_stamp", "cacheable")
+    __slots__ = ("_exchanges", "_keepers", "_stamp", "_work", "cacheable")
 
-    def __init__(self, exchanges: dict[str, Exchange]) -> None:
+    def __init__(self, exchanges: dict[str, Exchange], work: Work) -> None:
         self._exchanges = exchanges
+        self._work = work
         self._stamp = 0
         self._keepers: list[Queue] = []
         self.cacheable = True
@@ -31,6 +38,8 @@ class Router:
 
     def route_all(self, exchange: Exchange, routing_keys: list[str], properties: Properties | None) -> list[Queue]:
         """The queues reached with any of these routing keys."""
+        if len(routing_keys) > 1:
+            routing_keys = list(dict.fromkeys(routing_keys))
         self._stamp += 1
         self.cacheable = True
         self._keepers = []
@@ -38,19 +47,27 @@ class Router:
         exchange.mark = self._stamp
         pending = [exchange]
         at = 0
+        looks = 0
         while at < len(pending):
             source = pending[at]
             at += 1
             if source.varies:
                 self._varies(source, properties)
+            source.looks = 0
             if len(routing_keys) == 1:
                 found = source.match(routing_keys[0], properties)
             else:
                 found = source.match_all(routing_keys, properties)
-            if not found and source.alternate is not None:
-                found = self._alternate(source)
+            looks += 1 + source.looks + len(found)
+            live = False
             for destination in found:
-                self._reach(destination, queues, pending)
+                if self._reach(destination, queues, pending):
+                    live = True
+            if not live and source.alternate is not None:
+                alternate = self._exchanges.get(source.alternate)
+                if alternate is not None:
+                    self._reach(alternate, queues, pending)
+        self._work.left -= looks // LOOKS
         return queues
 
     def keeps(self) -> bool:
@@ -68,16 +85,20 @@ class Router:
         if isinstance(keeper, Queue):
             self._keepers.append(keeper)
 
-    def _reach(self, destination: object, queues: list[Queue], pending: list[Exchange]) -> None:
+    def _reach(self, destination: object, queues: list[Queue], pending: list[Exchange]) -> bool:
+        """Go on to a destination; False if it is gone."""
         if isinstance(destination, Queue):
-            if destination.mark != self._stamp:
-                destination.mark = self._stamp
-                queues.append(destination)
-        elif isinstance(destination, Exchange) and destination.mark != self._stamp:
-            destination.mark = self._stamp
-            pending.append(destination)
-
-    def _alternate(self, source: Exchange) -> list[object]:
-        assert source.alternate is not None
-        alternate = self._exchanges.get(source.alternate)
-        return [] if alternate is None else [alternate]
+            queue = destination
+            if queue.deleted:
+                return False
+            if queue.mark != self._stamp:
+                queue.mark = self._stamp
+                queues.append(queue)
+        elif isinstance(destination, Exchange):
+            exchange = destination
+            if exchange.deleted:
+                return False
+            if exchange.mark != self._stamp:
+                exchange.mark = self._stamp
+                pending.append(exchange)
+        return True

@@ -18,19 +18,21 @@ LARGE_BYTES = 4096
 
 
 class Shelf:
-    """What of one queue is ready and on the shelf: `body_bytes` of bodies. `_going` goes there next, a page at a time."""
+    """What of one queue is ready and on the shelf: `body_bytes` of bodies. `_going` goes there next, a page at a time.
 
-    __slots__ = ("_going", "_going_bytes", "_queue", "body_bytes")
+    It does not know its queue, which would be a matter for the garbage collector then.
+    """
 
-    def __init__(self, queue: "Queue") -> None:
-        self._queue = queue
+    __slots__ = ("_going", "_going_bytes", "body_bytes")
+
+    def __init__(self) -> None:
         self.body_bytes = 0
         self._going: list[Entry] = []
         self._going_bytes = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, queue: "Queue", entry: Entry) -> None:
         """A message beyond the window has come."""
-        sizes = self._queue.sizes
+        sizes = queue.sizes
         self._going.append(entry)
         self._going_bytes += entry.message.body_size
         if len(self._going) > sizes.page_count or self._going_bytes > sizes.page_bytes:
@@ -38,11 +40,10 @@ class Shelf:
             going = self._going[:-1]
             self._going = [entry]
             self._going_bytes = entry.message.body_size
-            self.put(going)
+            self.put(queue, going)
 
-    def put(self, entries: list[Entry]) -> None:
+    def put(self, queue: "Queue", entries: list[Entry]) -> None:
         """Leave only the places of those that are ready in memory."""
-        queue = self._queue
         put = [entry for entry in entries if entry.waiting and not is_stub(entry.message)]
         for entry in put:
             if queue.deduplication is not None:
@@ -50,10 +51,10 @@ class Shelf:
             self.body_bytes += entry.message.body_size
         queue.work.storage.strip(queue, put)
 
-    def put_rest(self, entries: list[Entry]) -> None:
+    def put_rest(self, queue: "Queue", entries: list[Entry]) -> None:
         """All others are paged out; a single small one may stay."""
         if len(entries) > 1 or (entries and entries[0].message.body_size >= LARGE_BYTES):
-            self.put(entries)
+            self.put(queue, entries)
 
     def clear(self) -> None:
         """Nothing is ready."""

@@ -17,8 +17,13 @@ cdef class Node:
 cdef class TopicExchange(Exchange):
     cdef Node _root
     cdef long long _stamp
-    @cython.locals(reached=list, current=list, found=list, node=Node, child=Node, word=str)
     cpdef list match(self, str routing_key, object properties)
+    @cython.locals(ends=dict, routing_key=str)
+    cpdef list match_all(self, list routing_keys, object properties)
+    @cython.locals(reached=list, current=list, node=Node, child=Node, word=str)
+    cdef list _ends(self, str routing_key)
+    @cython.locals(found=list, node=Node)
+    cdef list _destinations(self, list ends)
     cdef _reach(self, Node node, list reached)
     @cython.locals(node=Node)
     cpdef _add(self, object binding)

@@ -72,6 +72,17 @@ class TopicExchange(Exchange):
         self._stamp = 0
 
     def match(self, routing_key: str, properties: Properties | None) -> list[object]:
+        return self._destinations(self._ends(routing_key))
+
+    def match_all(self, routing_keys: list[str], properties: Properties | None) -> list[object]:
+        # Each node once: many keys may end at one with many destinations.
+        ends: dict[Node, None] = {}
+        for routing_key in routing_keys:
+            ends.update(dict.fromkeys(self._ends(routing_key)))
+        return self._destinations(list(ends))
+
+    def _ends(self, routing_key: str) -> list[Node]:
+        """The nodes at which this key ends."""
         self._stamp += 1
         reached: list[Node] = []
         self._reach(self._root, reached)
@@ -87,10 +98,14 @@ class TopicExchange(Exchange):
                 child = node.children.get(word)
                 if child is not None:
                     self._reach(child, reached)
+            self.looks += 1 + len(reached)
             if not reached:
-                return reached  # type: ignore[return-value]
+                break
+        return reached
+
+    def _destinations(self, ends: list[Node]) -> list[object]:
         found: list[object] = []
-        for node in reached:
+        for node in ends:
             if node.destinations is not None:
                 found.extend(node.destinations.as_list())
         return found

@@ -1,7 +1,10 @@
-"""What a virtual host has done later, or in pieces: unused queues deleted, policies followed, everything removed."""
+"""What a virtual host has done later, or in pieces: unused queues deleted, bindings removed, policies followed, everything
+removed.
+"""
 
 from typing import TYPE_CHECKING
 
+from leveret.broker.binding import Binding
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
@@ -9,8 +12,11 @@ from leveret.broker.work import Task, Work
 if TYPE_CHECKING:
     from leveret.broker.vhost import VirtualHost
 
-# What following a policy, or removing a queue, costs in the budget of a pass.
+# What following a policy, or removing a queue or a binding, costs in the budget of a pass.
 REAPPLY_COST = 10
+UNBIND_COST = 5
+# So many are removed at once in any case: few are not worth a task.
+UNBIND_PIECE = 50
 REAPPLY_PIECE = 200
 
 
@@ -26,6 +32,36 @@ class DeleteUnused(Task):
     def run(self, work: Work) -> bool:
         if not self._queue.deleted and not self._queue.consumer_count:
             self._vhost.remove_queue(self._queue)
+        return True
+
+
+class Unbind(Task):
+    """Removes bindings, some at a time, with the auto-delete exchanges that lose their last one; then `exchange`, if given.
+
+    Its rows go last: after a crash in between it is there, with fewer bindings, and nobody was told that it is gone.
+    """
+
+    __slots__ = ("_exchange", "_pending", "_vhost", "done")
+
+    def __init__(self, vhost: "VirtualHost", pending: list[Binding], exchange: Exchange | None = None) -> None:
+        self._vhost = vhost
+        self._pending = pending
+        self._exchange = exchange
+        self.done = False
+
+    def run(self, work: Work) -> bool:
+        pending = self._pending
+        while pending:
+            count = min(UNBIND_PIECE, len(pending))
+            for _ in range(count):
+                # What an auto-delete exchange had inbound comes behind: those bound in a long chain go one after the other.
+                self._vhost.remove_binding(pending.pop(), pending)
+            work.left -= count * UNBIND_COST
+            if work.left <= 0 and pending:
+                return False
+        if self._exchange is not None:
+            self._vhost.forget_exchange(self._exchange)
+        self.done = True
         return True
 
 

@@ -9,7 +9,6 @@ routes. Knows no channel or connection: an exclusive queue's owner is any object
 """
 
 import secrets
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.access import Presence, User, check_limits, reached
@@ -29,7 +28,7 @@ from leveret.broker.router import Router
 from leveret.broker.shovel import COMPONENT as SHOVEL_COMPONENT
 from leveret.broker.shovel import SHOVELS_MAX, check_shovel
 from leveret.broker.tally import Tally
-from leveret.broker.upkeep import DeleteUnused, Demolish, Reapply
+from leveret.broker.upkeep import DeleteUnused, Demolish, Reapply, Unbind
 from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
 from leveret.terms import term
 from leveret.wire.content import properties_of
@@ -50,6 +49,9 @@ PREDECLARED = (
     ("amq.match", "headers", False),
     ("amq.rabbitmq.trace", "topic", True),
 )
+
+# So many policies cost as much to compare with a name as one operation of a queue.
+POLICIES_A_UNIT = 2
 
 Facts = dict[str, Any]
 
@@ -77,8 +79,10 @@ class VirtualHost:
         self.queues: dict[str, Queue] = {}
         # Those of exchanges that keep messages.
         self.hidden: dict[Queue, None] = {}
-        self.router = Router(self.exchanges)
         self.work = broker.work
+        self.router = Router(self.exchanges, self.work)
+        # What is left of removing the bindings of something large; None if nothing is.
+        self._unbinding: Unbind | None = None
         # Of channels that are closed, and octets of connections that are gone.
         self.tally = Tally()
         self.received_bytes = 0
@@ -203,17 +207,14 @@ class VirtualHost:
         del self.exchanges[exchange.name]
         exchange.deleted = True
         exchange.close()
-        for binding in list(exchange.bindings.values()):
-            exchange.unbind(binding)
-            del inbound(binding.destination)[binding.key]
-            self._forget_binding(binding)
-        self._forget_exchange(exchange)
-        self._remove_bindings(list(exchange.inbound.values()))
         self._broker.changed()
+        self._unbind_all([*exchange.inbound.values(), *exchange.bindings.values()], exchange)
 
-    def _forget_exchange(self, exchange: Exchange) -> None:
+    def forget_exchange(self, exchange: Exchange) -> None:
+        """An exchange is gone with all its bindings."""
         self._happened("exchange.deleted", exchange.name)
-        if exchange.durable and not self.deleted:
+        anew = self.exchanges.get(exchange.name)
+        if exchange.durable and not self.deleted and not (anew and anew.durable):
             self._broker.storage.remove("exchange", self.name, exchange.name)
 
     # Queues
@@ -350,12 +351,15 @@ class VirtualHost:
     def remove_queue(self, queue: Queue) -> int:
         """Remove a queue with its bindings and messages."""
         del self.queues[queue.name]
+        self._unbind_all(list(queue.bindings.values()))  # type: ignore[arg-type]
         if queue.durable:
             self._broker.storage.abandon(queue, self.name, "queue")
-        self._remove_bindings(list(queue.bindings.values()))  # type: ignore[arg-type]
         self._broker.changed()
         self._happened("queue.deleted", queue.name)
-        return queue.delete()
+        count = queue.delete()
+        # They know the queue: it is free now, and not when the garbage collector looks at what is old.
+        queue.expired = queue.unused = queue.burial = queue.lease = None
+        return count
 
     # Bindings
 
@@ -383,29 +387,51 @@ class VirtualHost:
             return
         if isinstance(destination, Queue):
             check_access(destination, owner)
-        self._remove_bindings([binding])
         self._broker.changed()
+        self._unbind_all([binding])
 
-    def _remove_bindings(self, bindings: Iterable[Binding]) -> None:
-        # A list, not recursion: auto-delete exchanges bound in a long chain go one after the other.
-        pending = list(bindings)
-        while pending:
-            binding = pending.pop()
-            source = binding.source
-            source.unbind(binding)
-            del inbound(binding.destination)[binding.key]
-            self._forget_binding(binding)
-            if source.auto_delete and not source.bindings and not source.deleted:
-                source.deleted = True
-                source.close()
-                del self.exchanges[source.name]
-                self._forget_exchange(source)
-                pending.extend(source.inbound.values())
+    def unbinding(self) -> Unbind | None:
+        """What is left to do of the last removal, if it was a large one."""
+        return None if self._unbinding is None or self._unbinding.done else self._unbinding
+
+    def _unbind_all(self, bindings: list[Binding], exchange: Exchange | None = None) -> None:
+        task = Unbind(self, bindings, exchange)
+        if not task.run(self.work):
+            self.work.add(task)
+            self._unbinding = task
+
+    def remove_binding(self, binding: Binding, pending: list[Binding]) -> None:
+        """Remove a binding that may be gone; what must go with its source is added to `pending`."""
+        source = binding.source
+        if binding.key not in source.bindings:
+            return
+        source.unbind(binding)
+        del inbound(binding.destination)[binding.key]
+        self._forget_binding(binding)
+        if source.auto_delete and not source.bindings and not source.deleted:
+            source.deleted = True
+            source.close()
+            del self.exchanges[source.name]
+            self._broker.changed()
+            self.forget_exchange(source)
+            pending.extend(source.inbound.values())
 
     def _forget_binding(self, binding: Binding) -> None:
         self._happened("binding.deleted", binding.source.name)
-        if binding.source.durable and binding.destination.durable and not self.deleted:
+        stored = binding.source.durable and binding.destination.durable and not self.deleted
+        if stored and not self._is_made_anew(binding):
             self._broker.storage.remove("binding", self.name, name_of(binding))
+
+    def _is_made_anew(self, binding: Binding) -> bool:
+        """Whether the same binding is there between others of the same names: an end was deleted and declared again."""
+        source, destination = binding.source, binding.destination
+        things: dict[str, Any] = self.queues if isinstance(destination, Queue) else self.exchanges
+        new_source, new_destination = self.exchanges.get(source.name), things.get(destination.name)
+        if new_source is None or new_destination is None or (new_source is source and new_destination is destination):
+            return False
+        if not new_source.durable or not new_destination.durable:
+            return False
+        return Binding(new_source, new_destination, binding.routing_key, binding.arguments).key in new_source.bindings
 
     # Policies, limits and tracing
 
@@ -449,6 +475,7 @@ class VirtualHost:
 
     def follow(self, subject: Queue | Exchange) -> None:
         """Have a queue or exchange follow the policies that are for it now."""
+        self.work.left -= (len(self.policies.by_name) + len(self.operator_policies.by_name)) // POLICIES_A_UNIT
         kind = queue_type(subject.arguments) if isinstance(subject, Queue) else "exchange"
         policy = self.policies.best(kind, subject.name)
         operator_policy = self.operator_policies.best(kind, subject.name)

@@ -1,8 +1,10 @@
 """The budget of one pass, and the list of what still has to be done.
 
-A pass handles one read from one socket. Everything it does to a queue costs one unit of `left`; when that is used up the
-pass stops where it is and goes on in the next turn of the loop, so that no client makes the others wait. Queue methods
-never call back into the broker: what they cause elsewhere is put on this list and done when the operation has returned.
+A pass handles one read from one socket. Everything it does to a queue costs one unit of `left`, a microsecond or two, and
+everything else that grows with what clients make costs by that measure: routes looked up, tables decoded, things made and
+removed. When it is used up the pass stops where it is and goes on in the next turn of the loop, so that no client makes the
+others wait. Queue methods never call back into the broker: what they cause elsewhere is put on this list and done when the
+operation has returned.
 
 Knows nothing of queues, sockets or clocks.
 
@@ -19,6 +21,8 @@ from leveret.errors import AMQPError
 
 PASS_BUDGET = 2000
 FORGET_FROM = 64
+# A table of so many octets takes as long to decode as one operation of a queue.
+OCTETS_A_UNIT = 32
 # Two for each place; a message in more queues is stored in pieces.
 PLACED_MAX = 2000
 

@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from leveret.cli.api import Api, Failed, part

@@ -1,6 +1,6 @@
 """What a route gives back, and how faults become answers."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -58,6 +58,24 @@ class Answer:
         if self.body is None:
             return b""
         return self.body if isinstance(self.body, bytes) else as_json(self.body)
+
+
+class InPieces(Answer):
+    """A large answer, which is sent piece by piece; its octets are there already."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(
+        self,
+        pieces: Sequence[bytes | bytearray],
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "json",
+    ) -> None:
+        super().__init__(headers=headers, content_type=content_type)
+        self.pieces = pieces
+
+    def octets(self) -> bytes:
+        return b"".join(self.pieces)
 
 
 class Streamed(Answer):

@@ -87,6 +87,14 @@ def client_of(ask: "Ask") -> Direct:
     return Direct(ask.broker, ask.user, ask.vhost)
 
 
+async def unbound(ask: "Ask") -> None:
+    """Return when what was removed has lost all its bindings, and that is on disk."""
+    task = ask.vhost.unbinding()
+    if task is not None:
+        await ask.node.until(lambda: task.done)
+        await ask.change(lambda: None)
+
+
 def check_place(ask: "Ask") -> None:
     """Refuse to make something on a node that is not there; a body may name one."""
     wanted = ask.body.get("node")

@@ -1,13 +1,11 @@
-"""Prometheus' text format: a page that grows in slices of `SLICE_S`, between which the loop does its other work."""
+"""Prometheus' text format: a page that grows in pieces, between which the loop does its other work."""
 
-import asyncio
-import time
 from collections.abc import Sequence
 
-from leveret.management.answers import Answer
+from leveret.management.answers import Answer, InPieces
 from leveret.management.families import Metric
+from leveret.management.pieces import Body, Pause
 
-SLICE_S = 0.002
 # So much is done before the clock is looked at.
 GROUP = 100
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -17,21 +15,15 @@ PREFIX, DETAILED, CLUSTER = "rabbitmq_", "rabbitmq_detailed_", "rabbitmq_cluster
 Row = tuple[str, Sequence[float | str]]
 
 
-class Page:
+class Page(Pause):
     """The text as it grows."""
 
-    __slots__ = ("_end", "_lines", "prefix")
+    __slots__ = ("_lines", "prefix")
 
     def __init__(self, prefix: str = PREFIX) -> None:
+        super().__init__()
         self.prefix = prefix
         self._lines: list[str] = []
-        self._end = time.perf_counter() + SLICE_S
-
-    async def rest(self) -> None:
-        """Let the loop do something else, if it is time."""
-        if time.perf_counter() >= self._end:
-            await asyncio.sleep(0)
-            self._end = time.perf_counter() + SLICE_S
 
     def head(self, metric: Metric) -> str:
         name = self.prefix + metric.name
@@ -56,11 +48,10 @@ class Page:
                 await self.rest()
 
     async def answer(self) -> Answer:
-        pieces = []
-        for start in range(0, len(self._lines), GROUP):
-            pieces.append("".join(self._lines[start : start + GROUP]).encode("utf-8", "replace"))
-            await self.rest()
-        return Answer(b"".join(pieces), content_type=CONTENT_TYPE)
+        body = Body()
+        async for lines in self.groups(self._lines):
+            body.add("".join(lines).encode("utf-8", "replace"))
+        return InPieces(body.pieces, content_type=CONTENT_TYPE)
 
 
 def label(**values: str) -> str:

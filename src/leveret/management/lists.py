@@ -26,7 +26,7 @@ def listed(
 
     `key_of` gives the order in which they stand if no other is asked for; its last part is the name that is looked for.
     """
-    page = _page(query)
+    page = page_of(query)
     found = sorted(subjects, key=key_of)
     total = len(found)
     if query.get("name"):
@@ -35,7 +35,7 @@ def listed(
     filtered = len(found)
     sort = query.get("sort", "")
     reverse = query.get("sort_reverse") == "true"
-    columns = _columns(query)
+    columns = columns_of(query)
     if sort and sort != "name":
         views = [view(subject) for subject in found]
         views.sort(key=lambda one: sort_key(value_at(one, sort)), reverse=reverse)
@@ -80,7 +80,8 @@ class Page:
         }
 
 
-def _page(query: Mapping[str, str]) -> Page | None:
+def page_of(query: Mapping[str, str]) -> Page | None:
+    """The page that is asked for, if one is."""
     if "page" not in query:
         return None
     number = _positive(query["page"], "page")
@@ -109,7 +110,8 @@ def name_filter(text: str, is_pattern: bool) -> Callable[[str], bool]:
         raise bad_request(f"bad regular expression: {error}") from None
 
 
-def _columns(query: Mapping[str, str]) -> list[list[str]] | None:
+def columns_of(query: Mapping[str, str]) -> list[list[str]] | None:
+    """The columns that are asked for, each with its way into nested objects; None for all."""
     names = [name for name in query.get("columns", "").split(",") if name]
     return [name.split(".") for name in names] or None
 
@@ -132,7 +134,7 @@ def with_columns(one: dict[str, Any], columns: list[list[str]]) -> dict[str, Any
 
 def chosen(query: Mapping[str, str], one: dict[str, Any]) -> dict[str, Any]:
     """A single object, with some columns only if that is asked for."""
-    columns = _columns(query)
+    columns = columns_of(query)
     return one if columns is None else with_columns(one, columns)
 
 

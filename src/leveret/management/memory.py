@@ -12,6 +12,7 @@ from typing import Any
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.management.asking import Ask
+from leveret.management.totals import queue_sums
 from leveret.server.memory import mapped_bytes, resident_bytes
 
 MEMORY_PARTS = (
@@ -56,7 +57,7 @@ ENTRY_BYTES = Entry.__basicsize__ + Message.__basicsize__ + bytes.__basicsize__
 
 def body_bytes(queue: Queue) -> int:
     """Octets of the bodies that a queue has in memory."""
-    return queue.ready_bytes + queue.unacked_bytes - queue.pages.body_bytes
+    return queue.ready_bytes + queue.unacked_bytes - queue.pages.body_bytes - queue.shelf.body_bytes
 
 
 def queue_bytes(queue: Queue) -> int:
@@ -66,20 +67,21 @@ def queue_bytes(queue: Queue) -> int:
 
 def counted_parts(ask: Ask) -> dict[str, int]:
     """What is known, in the order in which it is believed."""
-    queues = [queue for vhost in ask.broker.vhosts.values() for queue in vhost.queues.values()]
+    sums = queue_sums(ask.broker.vhosts.values())
+    in_memory = sums.ready + sums.unacked - sums.paged
     connections = [(one, one.connection) for one in ask.node.transports]
     sessions = [(one, connection.session) for one, connection in connections if connection is not None]
     return {
         "code": mapped_bytes(),
         "mgmt_db": ask.statistics.history_bytes(),
-        "msg_index": sum(queue.pages.count * RECORD_BYTES for queue in queues),
+        "msg_index": sums.paged * RECORD_BYTES,
         "connection_other": len(connections) * CONNECTION_BYTES,
         "connection_channels": sum(len(session.channels) for _, session in sessions) * CHANNEL_BYTES,
         "connection_readers": sum(session.incomplete_size for _, session in sessions),
         "connection_writers": sum(one.unsent_bytes() + session.output.size() for one, session in sessions),
-        "queue_procs": sum(queue_bytes(queue) for queue in queues),
+        "queue_procs": sums.queues * QUEUE_BYTES + in_memory * ENTRY_BYTES,
         "allocated_unused": ask.statistics.heap_use.free_bytes(),
-        "binary": sum(body_bytes(queue) for queue in queues),
+        "binary": sums.ready_bytes + sums.unacked_bytes - sums.paged_bytes,
     }
 
 

@@ -415,8 +415,8 @@ async def tally_labels(page: Page, ask: Ask) -> dict[Tally, str]:
     """How exchanges and queues are called, by their tallies."""
     names: dict[Tally, str] = {}
     for vhost in list(ask.broker.vhosts.values()):
-        for exchange in vhost.exchanges.values():
-            names[exchange.tally] = label(vhost=vhost.name, exchange=exchange.name)
+        async for exchanges in page.groups(list(vhost.exchanges.values())):
+            names |= {exchange.tally: label(vhost=vhost.name, exchange=exchange.name) for exchange in exchanges}
         queues = list(vhost.queues.values())
         for at in range(0, len(queues), GROUP):
             names |= {queue.tally: label(vhost=vhost.name, queue=queue.name) for queue in queues[at : at + GROUP]}
@@ -498,16 +498,23 @@ NODE_FAMILIES = {
 }
 
 
+EXCHANGE_FAMILIES = {"exchange_bindings", "exchange_names"}
+
+
 async def add_cluster(page: Page, vhosts: Sequence[VirtualHost], wanted: Sequence[str]) -> None:
     """What is the same on every node."""
     if "vhost_status" in wanted:
         await page.add_rows(families.VHOST_STATUS, [(label(vhost=vhost.name), (1,)) for vhost in vhosts])
-    exchanges = [
-        (label(vhost=vhost.name, exchange=exchange.name, type=exchange.kind), len(exchange.bindings))
-        for vhost in vhosts
-        for exchange in vhost.exchanges.values()
-        if exchange.name and not exchange.internal
-    ]
+    if not EXCHANGE_FAMILIES & set(wanted):
+        return
+    exchanges: list[tuple[str, int]] = []
+    for vhost in vhosts:
+        async for some in page.groups(list(vhost.exchanges.values())):
+            exchanges += [
+                (label(vhost=vhost.name, exchange=exchange.name, type=exchange.kind), len(exchange.bindings))
+                for exchange in some
+                if exchange.name and not exchange.internal
+            ]
     if "exchange_bindings" in wanted:
         await page.add_rows(families.EXCHANGE_BINDINGS, [(labels, (count,)) for labels, count in exchanges])
     if "exchange_names" in wanted:

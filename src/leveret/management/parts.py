@@ -4,7 +4,7 @@ Tallies keep parts (`broker/tally.py`) by each other's tallies; here they get na
 told first; where there are very many of them, those of other channels are told with the next samples, 5 seconds later.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from leveret.broker.exchange import Exchange
@@ -13,6 +13,7 @@ from leveret.broker.tally import PUBLISHING, Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.management.asking import Ask
 from leveret.management.consuming import channel_details
+from leveret.management.pieces import Pause
 from leveret.management.rates import with_rates
 from leveret.protocol.channel import Channel
 
@@ -67,13 +68,20 @@ def published(ask: Ask, channel: Channel) -> list[dict[str, Any]]:
     return [row(ask, part, exchange=place(vhost, exchange.name)) for exchange, part in parts]
 
 
-def delivered(ask: Ask, channel: Channel) -> list[dict[str, Any]]:
+async def delivered(ask: Ask, channel: Channel) -> list[dict[str, Any]]:
     """What a channel was given, by queue."""
     vhost = channel.vhost
-    found = [(queue, part_of(channel.tally, queue.tally)) for queue in vhost.queues.values()]
-    return [
-        row(ask, part, queue=place(vhost, queue.name)) for queue, part in found if part is not None and any_counted(part)
-    ]
+    found = await queues_with(vhost, lambda queue: part_of(channel.tally, queue.tally))
+    return [row(ask, part, queue=place(vhost, queue.name)) for queue, part in found if any_counted(part)]
+
+
+async def queues_with(vhost: VirtualHost, part: Callable[[Queue], Tally | None]) -> list[tuple[Queue, Tally]]:
+    """The queues of a vhost for which there is such a part, and that."""
+    found: list[tuple[Queue, Tally]] = []
+    async for queues in Pause().groups(list(vhost.queues.values())):
+        parts = [(queue, part(queue)) for queue in queues]
+        found += [(queue, one) for queue, one in parts if one is not None]
+    return found
 
 
 def any_counted(part: Tally) -> bool:
@@ -91,11 +99,14 @@ def brought(ask: Ask, vhost: VirtualHost, queue: Queue) -> list[dict[str, Any]]:
     ]
 
 
-def sent_on(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> list[dict[str, Any]]:
+async def sent_on(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> list[dict[str, Any]]:
     """What an exchange has brought, by queue."""
     tell_parts(ask, vhost)
-    found = [(queue, part_of(queue.tally, exchange.tally)) for queue in vhost.queues.values()]
-    return [row(ask, part, QUEUE_PUBLISHING, queue=place(vhost, queue.name)) for queue, part in found if part is not None]
+    found = await queues_with(vhost, lambda queue: part_of(queue.tally, exchange.tally))
+    rows: list[dict[str, Any]] = []
+    async for some in Pause().groups(found):
+        rows += [row(ask, part, QUEUE_PUBLISHING, queue=place(vhost, queue.name)) for queue, part in some]
+    return rows
 
 
 def by_channels(ask: Ask, vhost: VirtualHost, tally: Tally) -> list[dict[str, Any]]:

@@ -15,11 +15,12 @@ from aiohttp import web
 from leveret.broker.access import User
 from leveret.errors import AMQPError
 from leveret.management import metrics
-from leveret.management.answers import Answer, Refused, Streamed, from_fault
+from leveret.management.answers import Answer, InPieces, Refused, Streamed, from_fault
 from leveret.management.api import ROUTES
 from leveret.management.asking import Ask
 from leveret.management.client_time import TimedClient, TimeLimits, client_of
 from leveret.management.login import REALM, LocalUser, login
+from leveret.management.pieces import Pause
 from leveret.management.routes import NOBODY_ASKED, Route
 from leveret.management.statistics import Statistics
 from leveret.server.listener import CONTROL_SHARE, HTTP_SHARE, Factory, Listener, listen, listen_at
@@ -124,6 +125,8 @@ class Management:
     def _handler(self, route: Route, local: User | None) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
             answer = await self._answer(route, request, local)
+            if isinstance(answer, InPieces):
+                return await send_pieces(request, answer)
             return await self._stream(request, answer) if isinstance(answer, Streamed) else respond(answer)
 
         return handle
@@ -233,6 +236,23 @@ def respond(answer: Answer) -> web.Response:
     if answer.body is not None:
         headers["Content-Type"] = CONTENT_TYPES.get(answer.content_type, answer.content_type)
     return web.Response(status=answer.status, body=answer.octets(), headers=headers)
+
+
+async def send_pieces(request: web.Request, answer: InPieces) -> web.StreamResponse:
+    """Send a large answer, with the loop's other work in between."""
+    headers = {**HEADERS, **answer.headers, "Content-Type": CONTENT_TYPES.get(answer.content_type, answer.content_type)}
+    response = web.StreamResponse(status=answer.status, headers=headers)
+    response.content_length = sum(map(len, answer.pieces))
+    pause = Pause()
+    try:
+        await response.prepare(request)
+        for piece in answer.pieces if request.method != "HEAD" else ():
+            await response.write(piece)
+            await pause.rest()
+        await response.write_eof()
+    except ConnectionError:
+        log.debug("%s: no longer there", request.remote)
+    return response
 
 
 def refusal(refused: Refused) -> web.Response:

@@ -3,18 +3,23 @@
 from collections.abc import Iterable
 
 from leveret.broker.broker import Broker
-from leveret.broker.queue import Queue
+from leveret.broker.queue_sums import QueueSums
 from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.server.transport import Transport, vhost_of
 
 
-def message_counts(queues: Iterable[Queue]) -> dict[str, int]:
+def queue_sums(vhosts: Iterable[VirtualHost]) -> QueueSums:
+    """The sums over all queues of these vhosts."""
+    sums = QueueSums()
+    for vhost in vhosts:
+        sums.add(vhost.queues)
+    return sums
+
+
+def message_counts(sums: QueueSums) -> dict[str, int]:
     """How many messages there are in these queues."""
-    ready = unacked = 0
-    for queue in queues:
-        ready += queue.ready_count
-        unacked += queue.unacked_count
+    ready, unacked = sums.ready, sums.unacked
     return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from leveret.broker.chores import Discard
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
+from leveret.broker.upkeep import Unbind
 from leveret.broker.work import Task, Work
 
 
@@ -24,17 +25,17 @@ class AwaitPage(Task):
         return True
 
 
-class AwaitDiscard(Task):
-    """Done when storage has been told of each message that was purged."""
+class AwaitTask(Task):
+    """Done when a task on the work list is: storage was told of all that was purged, or bindings are removed."""
 
-    __slots__ = ("_discard", "_done")
+    __slots__ = ("_done", "_task")
 
-    def __init__(self, discard: Discard, done: Callable[[], None]) -> None:
-        self._discard = discard
+    def __init__(self, task: Discard | Unbind, done: Callable[[], None]) -> None:
+        self._task = task
         self._done = done
 
     def run(self, work: Work) -> bool:
-        if not self._discard.done:
+        if not self._task.done:
             return False
         self._done()
         return True

@@ -14,7 +14,7 @@ from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import check_reply_consumer, close_reply_to, open_reply_to
 from leveret.protocol.settlement import Requeue
 from leveret.protocol.subscriber import Subscriber
-from leveret.protocol.topology import reply, when_stored
+from leveret.protocol.topology import reply, when_stored, when_unbound
 from leveret.protocol.trace import trace_delivery
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.wire.spec import (
@@ -119,8 +119,14 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
 def on_basic_cancel(channel: "Channel", m: BasicCancel) -> None:
     consumer = channel.consumers.pop(m.consumer_tag, None)
     if consumer is not None:
-        consumer.queue.cancel(consumer)
+        queue: Queue = consumer.queue
+        queue.cancel(consumer)
         close_reply_to(channel, consumer)
+        # RabbitMQ: an auto-delete queue is gone before its last consumer hears cancel-ok, and so for the next method.
+        if queue.auto_delete and not queue.deleted and not queue.consumer_count:
+            channel.vhost.remove_queue(queue)
+            when_unbound(channel, partial(reply, channel, m.no_wait, BasicCancelOk(m.consumer_tag)))
+            return
     reply(channel, m.no_wait, BasicCancelOk(m.consumer_tag))
 
 

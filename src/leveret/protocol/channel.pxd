@@ -15,7 +15,7 @@ from leveret.wire.output cimport Output
 
 ctypedef const unsigned char* Octets
 
-cdef int BASIC_CLASS, ROUTES_MAX, SPREAD_FROM, TOLD_AT_ONCE, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
+cdef int BASIC_CLASS, ROUTES_MAX, SPREAD_FROM, TOLD_AT_ONCE, LOOK_UP_COST, OCTETS_A_UNIT, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
 cdef int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, FRAME_OVERHEAD, HEADER_MIN_SIZE
 cdef unsigned long BASIC_PUBLISH, BASIC_ACK, BASIC_NACK, BASIC_REJECT
 cdef long long PAST
@@ -96,6 +96,7 @@ cdef class Channel:
     @cython.locals(router=Router)
     cdef list _route_again(self, Route route, Message message)
     cdef tuple _copied(self, Route route, Message message)
+    cdef object _properties(self, Message message)
     cdef _check_properties(self, Message message)
     @cython.locals(origin=Origin)
     cpdef return_message(self, Message message)

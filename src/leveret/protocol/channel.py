@@ -23,6 +23,7 @@ from leveret.broker.rewriting import carbon_copies, rewritten
 from leveret.broker.rights import Rights
 from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
+from leveret.broker.work import OCTETS_A_UNIT
 from leveret.errors import (
     AMQPError,
     ChannelError,
@@ -39,9 +40,10 @@ from leveret.protocol.deadlines import Deadlines
 from leveret.protocol.expiration import PAST, parse_expiration, ttl_until
 from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.incoming import Incoming
-from leveret.protocol.reply_to import PREFIX, close_reply_to, with_reply_to
+from leveret.protocol.leaving import Leave
+from leveret.protocol.reply_to import PREFIX, with_reply_to
 from leveret.protocol.session import Session
-from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, Requeue, nothing, settlement
+from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, nothing, settlement
 from leveret.protocol.spread import Spread
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
@@ -90,6 +92,11 @@ SPREAD_FROM = 1000
 TOLD_AT_ONCE = 16
 MANDATORY = 1
 IMMEDIATE = 2
+# What methods, and routes that are looked up, cost in the budget of a pass.
+METHOD_COST = 4
+TOPOLOGY_COST = 20
+TOPOLOGY_CLASSES = (40, 50)
+LOOK_UP_COST = 2
 # What is published to an exchange that is not there.
 NOWHERE = Tally()
 
@@ -196,6 +203,7 @@ class Channel:
         elif index == BASIC_NACK or index == BASIC_REJECT:  # noqa: PLR1714, SIM109 - compiled, two comparisons of integers
             self._on_basic_nack(index, reader)
         else:
+            self.broker.work.left -= method_cost(index, reader.stop - start)
             self._on_cold_method(decode_method(index, reader.payload(), 4, reader.stop - start))
 
     def _on_other_frame(self, kind: int, reader: FrameReader) -> None:
@@ -399,6 +407,9 @@ class Channel:
     def _go_astray(self, route: Route, queues: list[Queue]) -> None:
         """A message goes to other queues than those of its route."""
         route.astray += 1
+        if len(queues) > TOLD_AT_ONCE:
+            self.broker.work.add(Tell(route.tally, queues, 1))
+            return
         for queue in queues:
             part = queue.tally.part(route.tally)
             part.publish += 1
@@ -468,6 +479,7 @@ class Channel:
             if exchange.kind == "topic":
                 rights.check_topic("write", name, key)
             router = self.vhost.router
+            self.broker.work.left -= LOOK_UP_COST
             route.queues = router.route(exchange, key, None)
             route.varies = not router.cacheable
         if len(self._routes) >= ROUTES_MAX:
@@ -515,7 +527,7 @@ class Channel:
         return self.vhost.exchange(name)
 
     def _route_again(self, route: Route, message: Message) -> list[Queue]:
-        properties = properties_of(message.content, message.header_size)
+        properties = self._properties(message)
         router = self.vhost.router
         queues: list[Queue] = router.route(self.vhost.exchange(route.origin.exchange), route.origin.routing_key, properties)
         router.keep(message, self.session.now)
@@ -523,7 +535,7 @@ class Channel:
 
     def _copied(self, route: Route, message: Message) -> tuple[Message, list[Queue]]:
         """A message with more routing keys in its headers CC and BCC; nobody sees the latter."""
-        properties = properties_of(message.content, message.header_size)
+        properties = self._properties(message)
         headers = properties.headers or {}
         check_copies(headers)
         keys = [route.origin.routing_key, *carbon_copies(headers, "CC"), *carbon_copies(headers, "BCC")]
@@ -543,8 +555,13 @@ class Channel:
                 self.session.rights.check_topic("write", exchange.name, key)
         return self.vhost.router.route_all(exchange, keys, properties)
 
+    def _properties(self, message: Message) -> Properties:
+        """The properties, decoded, which takes by their size."""
+        self.broker.work.left -= message.header_size // OCTETS_A_UNIT
+        return properties_of(message.content, message.header_size)
+
     def _check_properties(self, message: Message) -> None:
-        properties = properties_of(message.content, message.header_size)
+        properties = self._properties(message)
         user = self.session.user
         if properties.user_id not in (None, user.name) and "impersonator" not in user.tags:
             raise PreconditionFailed(
@@ -683,6 +700,9 @@ class Channel:
 
     def on_consumer_cancelled(self, consumer: Subscriber) -> None:
         """A consumer's queue is gone, or the right to read it."""
+        if self.consumers.get(consumer.tag) is not consumer:
+            # It was cancelled, or its channel closed, before this could be said.
+            return
         del self.consumers[consumer.tag]
         if self.session.capable("consumer_cancel_notify"):
             self.output.write_method(self.number, BasicCancel(consumer.tag, no_wait=True))
@@ -692,9 +712,7 @@ class Channel:
         if self.confirms is not None:
             self.confirms.tell(self.output, self.broker.storage)
         self.state = CHANNEL_CLOSING
-        requeue = Requeue([], self._closed)
-        self.release(requeue)
-        self.session.do(requeue)
+        self.session.do(Leave(self.vhost, [self], [], self._closed))
 
     def _closed(self) -> None:
         # The connection may have closed while this went on in pieces, and knows its channels no more.
@@ -708,12 +726,15 @@ class Channel:
         self.state = CHANNEL_CLOSING
         close = ChannelClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
         self.output.write_method(self.number, close)
-        requeue = Requeue([], nothing)
-        self.release(requeue)
-        self.session.do(requeue)
+        self.session.do(Leave(self.vhost, [self], [], nothing))
 
-    def release(self, requeue: Requeue) -> None:
-        """Stop consuming and publishing; what is unacknowledged is left to `requeue`. It counts with its vhost's then."""
+    def hold_deliveries(self) -> None:
+        """Give its consumers nothing more: there is no room in the window that they share."""
+        self.shared.count_limit = 1
+        self.shared.count += 1
+
+    def stop(self) -> list[Subscriber]:
+        """Stop publishing and consuming, for good: the consumers, which must leave now. It counts with its vhost's then."""
         # What is not confirmed by now never is: the number may be another channel's when it could be.
         self.confirms = None
         self.tell_parts()
@@ -722,9 +743,6 @@ class Channel:
         self.vhost.tally.add(self.tally)
         self.tally = Tally()
         consumers = list(self.consumers.values())
-        for consumer in consumers:
-            consumer.queue.leave(consumer)
-            close_reply_to(self, consumer)
         self.consumers = {}
         if self.incoming is not None:
             self.session.count_incomplete(-len(self.incoming.body))
@@ -732,7 +750,13 @@ class Channel:
         if self.transaction is not None:
             self.unacked.restore(self.transaction.entries())
             self.transaction = None
-        requeue.add(self.unacked.take_all(), [consumer.queue for consumer in consumers])
+        return consumers
+
+
+def method_cost(index: int, size: int) -> int:
+    """What a method of so many octets costs in the budget of a pass; those that make and remove things most."""
+    cost = TOPOLOGY_COST if index >> 16 in TOPOLOGY_CLASSES else METHOD_COST
+    return cost + size // OCTETS_A_UNIT
 
 
 def check_copies(headers: Table) -> None:

@@ -29,12 +29,13 @@ from leveret.errors import (
     PreconditionFailed,
     UnexpectedFrame,
 )
-from leveret.protocol.awaiting import Await, AwaitPage, AwaitRemoval
+from leveret.protocol.awaiting import Await, AwaitPage, AwaitRemoval, AwaitTask
 from leveret.protocol.channel import Channel
 from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
+from leveret.protocol.leaving import Leave
 from leveret.protocol.session import Session
-from leveret.protocol.settlement import Requeue, nothing
+from leveret.protocol.settlement import nothing
 from leveret.protocol.states import CHANNEL_OPEN, CLOSING, DEAF, HANDSHAKE, HEADER, RUNNING
 from leveret.wire.frames import HEARTBEAT, FrameReader
 from leveret.wire.methods import decode_method
@@ -483,11 +484,11 @@ class Connection:
         self.state = CLOSING
         self.tick_at = self.session.now + CLOSING_MS
         self._leave_pending()
-        requeue = self._release(nothing)
+        leave = self._release(nothing)
         self.output.write_method(0, self._close_method(error))
         # What is left of it is everybody's work: nobody here waits for it, and this may not be the client's own pass.
-        if not requeue.run(self.broker.work):
-            self.broker.work.add(requeue)
+        if not leave.run(self.broker.work):
+            self.broker.work.add(leave)
 
     def _close_method(self, error: AMQPError) -> ConnectionClose:
         index = self.session.method_index
@@ -515,24 +516,21 @@ class Connection:
 
     def _leave_pending(self) -> None:
         """Have the task in hand finished as everybody's work, unless it only waits: nobody here does any more."""
-        if self.session.pending is not None and not self.awaiting:
-            self.broker.work.add(self.session.pending)
+        pending = self.session.pending
+        if pending is not None and not self.awaiting and not isinstance(pending, AwaitTask):
+            self.broker.work.add(pending)
         self.session.pending = None
 
-    def _release(self, done: Callable[[], None]) -> Requeue:
-        """Stop all channels and delete exclusive queues; the task that gives back what was unacknowledged."""
+    def _release(self, done: Callable[[], None]) -> Leave:
+        """Have nothing more to do with channels and exclusive queues; the task that ends them."""
         session = self.session
-        requeue = Requeue([], done)
-        for channel in session.channels.values():
-            channel.release(requeue)
+        vhost = None if session.on_shut is None else session.vhost
+        leave = Leave(vhost, list(session.channels.values()), session.exclusive_queues, done)
         session.channels = {}
         session.confirming = []
         # It has to be heard, if only its close-ok.
         session.blocked = False
         self._channel = None
-        for queue in session.exclusive_queues:
-            if not queue.deleted:
-                session.vhost.remove_queue(queue)
         session.exclusive_queues = []
         session.leave()
-        return requeue
+        return leave

@@ -3,12 +3,14 @@
 Each handler checks, calls the vhost, and answers unless the client asked for no answer.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.broker.vhost import check_not_default, stripped
-from leveret.protocol.awaiting import Await, AwaitDiscard, AwaitRemoval
+from leveret.protocol.awaiting import Await, AwaitRemoval, AwaitTask
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import declare_reply_to
+from leveret.protocol.settlement import nothing
 from leveret.wire.spec import (
     AccessRequest,
     AccessRequestOk,
@@ -60,6 +62,15 @@ def reply_stored(channel: "Channel", no_wait: bool, method: Method, durable: boo
         reply(channel, no_wait, method)
 
 
+def when_unbound(channel: "Channel", answer: Callable[[], None]) -> None:
+    """Answer when what was removed has lost all its bindings, which may take long if there are many."""
+    task = channel.vhost.unbinding()
+    if task is None:
+        answer()
+    else:
+        channel.session.do(AwaitTask(task, answer))
+
+
 def on_access_request(channel: "Channel", m: AccessRequest) -> None:
     reply(channel, False, AccessRequestOk(ticket=1))
 
@@ -83,7 +94,7 @@ def on_exchange_declare(channel: "Channel", m: ExchangeDeclare) -> None:
 
 def on_exchange_delete(channel: "Channel", m: ExchangeDelete) -> None:
     channel.vhost.delete_exchange(m.exchange, m.if_unused, channel.session.rights)
-    reply_stored(channel, m.no_wait, ExchangeDeleteOk())
+    when_unbound(channel, lambda: reply_stored(channel, m.no_wait, ExchangeDeleteOk()))
 
 
 def on_exchange_bind(channel: "Channel", m: ExchangeBind) -> None:
@@ -98,7 +109,7 @@ def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
     exchange = channel.vhost.exchanges.get(destination)
     if exchange is not None:
         channel.vhost.unbind(source, exchange, m.routing_key, m.arguments, channel.session)
-    reply_stored(channel, m.no_wait, ExchangeUnbindOk())
+    when_unbound(channel, lambda: reply_stored(channel, m.no_wait, ExchangeUnbindOk()))
 
 
 def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
@@ -137,6 +148,7 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     if queue is not None and queue.durable:
         channel.vhost.remove_queue(queue)
         if m.no_wait:
+            when_unbound(channel, nothing)
             return
         channel.session.do(AwaitRemoval(queue, lambda: when_stored(channel, answer)))
         return
@@ -144,6 +156,7 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     reply(channel, m.no_wait, answer)
     if queue is not None:
         channel.vhost.remove_queue(queue)
+        when_unbound(channel, nothing)
 
 
 def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
@@ -152,7 +165,7 @@ def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
     queue = channel.vhost.queue(name, channel.session)
     answer = QueuePurgeOk(queue.purge())
     if queue.discard is not None and not m.no_wait:
-        channel.session.do(AwaitDiscard(queue.discard, lambda: when_stored(channel, answer)))
+        channel.session.do(AwaitTask(queue.discard, lambda: when_stored(channel, answer)))
     else:
         reply_stored(channel, m.no_wait, answer, queue.durable)
 
@@ -174,7 +187,7 @@ def on_queue_unbind(channel: "Channel", m: QueueUnbind) -> None:
     queue = channel.vhost.queues.get(name)
     if queue is not None:
         channel.vhost.unbind(source, queue, key, m.arguments, channel.session)
-    reply_stored(channel, False, QueueUnbindOk())
+    when_unbound(channel, lambda: reply_stored(channel, False, QueueUnbindOk()))
 
 
 def _queue_and_key(channel: "Channel", m: QueueBind | QueueUnbind) -> tuple[str, str]:

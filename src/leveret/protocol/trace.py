@@ -11,7 +11,7 @@ from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
 from leveret.broker.vhost import VirtualHost
-from leveret.broker.work import Task, Work
+from leveret.broker.work import OCTETS_A_UNIT, Task, Work
 from leveret.errors import SyntaxFault
 from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
@@ -51,6 +51,8 @@ class Copy(Task):
         work.left -= 1
         queues = self._vhost.route(self._vhost.exchanges[EXCHANGE], self._key, None)
         if queues:
+            # It is decoded and written anew, with the names of all queues it went to.
+            work.left -= (self._message.header_size + 8 * len(self._facts.get("routed_queues", ()))) // OCTETS_A_UNIT
             copy = self._copy()
             for queue in queues:
                 queue.accept(copy, work.now)

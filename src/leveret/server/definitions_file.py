@@ -13,9 +13,11 @@
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -60,13 +62,30 @@ class BadFile(Exception):
 # Out
 
 
+class Section(NamedTuple):
+    """Things of one kind, how they are sorted, and what the file says of one."""
+
+    things: Iterable[Any]
+    key: Callable[[Any], Any]
+    facts: Callable[[Any], Facts]
+
+
 def export(broker: Broker) -> Facts:
     """Everything defined in a broker."""
+    found = export_head(broker)
+    for _, vhost in sorted(broker.vhosts.items()):
+        for kind, items in _inside(vhost).items():
+            found.setdefault(kind, []).extend({"vhost": vhost.name, **item} for item in items)
+    return said(found)
+
+
+def export_head(broker: Broker) -> Facts:
+    """What is defined in a broker besides what is in its vhosts."""
     version = str(SERVER_PROPERTIES["version"])
     vhosts = [vhost for _, vhost in sorted(broker.vhosts.items())]
     users = [user for _, user in sorted(broker.users.items())]
     all_rights = [rights for user in users for _, rights in sorted(user.rights.items())]
-    found: Facts = {
+    return {
         "rabbit_version": version,
         "rabbitmq_version": version,
         "product_name": "RabbitMQ",
@@ -98,36 +117,60 @@ def export(broker: Broker) -> Facts:
         ],
         "global_parameters": [{"name": name, "value": value} for name, value in sorted(broker.parameters.items())],
     }
-    for vhost in vhosts:
-        for kind, items in _inside(vhost).items():
-            found.setdefault(kind, []).extend({"vhost": vhost.name, **item} for item in items)
-    return _sayable(found)
 
 
 def export_vhost(vhost: VirtualHost) -> Facts:
     """What is defined in a vhost, to be imported into any."""
-    return _sayable({"rabbit_version": str(SERVER_PROPERTIES["version"]), **_inside(vhost)})
+    return said({**export_vhost_head(), **_inside(vhost)})
+
+
+def export_vhost_head() -> Facts:
+    return {"rabbit_version": str(SERVER_PROPERTIES["version"])}
 
 
 def _inside(vhost: VirtualHost) -> dict[str, list[Facts]]:
-    exchanges = [exchange for name, exchange in sorted(vhost.exchanges.items()) if name not in SYSTEM_EXCHANGES]
-    queues = [queue for _, queue in sorted(vhost.queues.items()) if queue.owner is None]
-    sources = [exchange for _, exchange in sorted(vhost.exchanges.items())]
     return {
-        "parameters": [
-            {"component": component, "name": name, "value": value}
-            for (component, name), value in sorted(vhost.all_parameters().items())
-        ],
-        "policies": [policy_facts(policy) for _, policy in sorted(vhost.policies.by_name.items())],
-        "queues": [_queue_facts(vhost, queue) for queue in queues],
-        "exchanges": [_exchange_facts(exchange) for exchange in exchanges],
-        "bindings": [
-            _binding_facts(binding)
-            for source in sources
-            for binding in sorted(source.bindings.values(), key=name_of)
-            if not isinstance(binding.destination, Queue) or binding.destination.owner is None
-        ],
+        kind: [section.facts(thing) for thing in sorted(section.things, key=section.key)]
+        for kind, section in sections(vhost).items()
     }
+
+
+def sections(vhost: VirtualHost) -> dict[str, Section]:
+    """What is in a vhost. Things may be taken one by one while the vhost changes: bindings last, and only between those that
+    were there for both.
+    """
+    parameters, policies = list(vhost.all_parameters().items()), list(vhost.policies.by_name.values())
+    exchanges, queues = list(vhost.exchanges.values()), list(vhost.queues.values())
+    return {
+        "parameters": Section(parameters, itemgetter(0), _parameter_facts),
+        "policies": Section(policies, attrgetter("name"), policy_facts),
+        "queues": Section(
+            (queue for queue in queues if queue.owner is None), attrgetter("name"), partial(_queue_facts, vhost)
+        ),
+        "exchanges": Section(
+            (exchange for exchange in exchanges if exchange.name not in SYSTEM_EXCHANGES),
+            attrgetter("name"),
+            _exchange_facts,
+        ),
+        "bindings": Section(_bindings_between(exchanges, queues), _binding_order, _binding_facts),
+    }
+
+
+def _bindings_between(exchanges: list[Exchange], queues: list[Queue]) -> Iterator[Binding]:
+    known: set[object] = {*exchanges, *(queue for queue in queues if queue.owner is None)}
+    for source in exchanges:
+        for binding in list(source.bindings.values()):
+            if binding.destination in known:
+                yield binding
+
+
+def _binding_order(binding: Binding) -> tuple[str, str]:
+    return binding.source.name, name_of(binding)
+
+
+def _parameter_facts(parameter: tuple[tuple[str, str], Any]) -> Facts:
+    (component, name), value = parameter
+    return {"component": component, "name": name, "value": value}
 
 
 def vhost_facts(vhost: VirtualHost) -> Facts:
@@ -190,18 +233,23 @@ def json_value(value: Any) -> Any:
     return int(value) if isinstance(value, int) else float(value)
 
 
-def _sayable(found: Facts) -> Facts:
+def said(found: Facts) -> Facts:
     """Without what has octets in its names that are no text, which JSON cannot say."""
     for kind, items in found.items():
-        if isinstance(items, list) and not _is_sayable(items):
-            found[kind] = [item for item in items if _is_sayable(item)]
-            left = [_title(item) for item in items if not _is_sayable(item)]
-            # Only names: users have passwords.
-            log.warning("not exported, since a name in it is no text: %s", ", ".join(ascii(kind + title) for title in left))
+        if isinstance(items, list) and not is_sayable(items):
+            found[kind] = [item for item in items if is_sayable(item)]
+            warn_left_out(kind, [item for item in items if not is_sayable(item)])
     return found
 
 
-def _is_sayable(value: Any) -> bool:
+def warn_left_out(kind: str, items: list[Facts]) -> None:
+    """Say what is not in the file, since a name in it is no text."""
+    # Only names: users have passwords.
+    titles = ", ".join(ascii(kind + _title(item)) for item in items)
+    log.warning("not exported, since a name in it is no text: %s", titles)
+
+
+def is_sayable(value: Any) -> bool:
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:

@@ -216,6 +216,9 @@ def load(broker: Broker, found: dict[str, Any], config: Config) -> None:
 
 
 def calm_garbage_collector() -> None:
-    """Leave what was imported out of collections, and look at old objects seldom: connections clean up after themselves."""
+    """Leave what was imported out of collections, and look at old objects seldom: connections clean up after themselves.
+
+    Others few at a time: a hundred thousand queues that are declared would be looked at in one go otherwise, for long.
+    """
     gc.freeze()
-    gc.set_threshold(20_000, 50, 1_000)
+    gc.set_threshold(5_000, 5, 40_000)

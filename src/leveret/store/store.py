@@ -200,7 +200,8 @@ class Store(Storage):
         """Remove the rows of queues that have nothing left to do."""
         leaving, self._leaving = self._leaving, []
         for queue, key in leaving:
-            if queue.dead:
+            # Its bindings' rows first: after a crash in between they must not be found by another queue of its name.
+            if queue.dead or queue.bindings:
                 self._leaving.append((queue, key))
             else:
                 self._remove_row(queue, key)

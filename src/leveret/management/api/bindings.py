@@ -10,7 +10,7 @@ from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, done, not_found
 from leveret.management.asking import Ask
-from leveret.management.direct import client_of
+from leveret.management.direct import client_of, unbound
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.properties_key import EMPTY, arguments_hash, properties_key, unquoted
 from leveret.management.routes import USER, VHOST, Route
@@ -37,7 +37,7 @@ def binding_view(vhost_name: str, binding: Binding) -> dict[str, Any]:
 
 async def list_bindings(ask: Ask, bindings: Iterable[Binding]) -> Answer:
     """Bindings of the path's vhost as a list."""
-    return await answer_list(ask, [(ask.vhost.name, binding) for binding in bindings])
+    return await answer_list(ask, ((ask.vhost.name, binding) for binding in bindings))
 
 
 async def answer_list(ask: Ask, found: Iterable[Found]) -> Answer:
@@ -61,10 +61,10 @@ def bindings_to(vhost: VirtualHost, destination: Queue | Exchange) -> list[Bindi
     return list(destination.inbound.values())
 
 
-def bindings_from(vhost: VirtualHost, source: Exchange) -> list[Binding]:
-    """What leads from an exchange."""
+def bindings_from(vhost: VirtualHost, source: Exchange) -> Iterable[Binding]:
+    """What leads from an exchange now."""
     if not source.name:
-        return [implicit(vhost, queue) for queue in vhost.queues.values()]
+        return (implicit(vhost, queue) for queue in list(vhost.queues.values()))
     return list(source.bindings.values())
 
 
@@ -72,12 +72,12 @@ async def get_bindings(ask: Ask) -> Answer:
     """All bindings, or those of a vhost."""
     return await answer_list(
         ask,
-        [
+        (
             (vhost.name, binding)
             for vhost in ask.vhosts()
-            for exchange in vhost.exchanges.values()
+            for exchange in list(vhost.exchanges.values())
             for binding in bindings_from(vhost, exchange)
-        ],
+        ),
     )
 
 
@@ -156,6 +156,7 @@ def get_binding(ask: Ask) -> dict[str, Any]:
 async def delete_binding(ask: Ask) -> Answer:
     """Unbind."""
     await ask.change(client_of(ask).call, unbind_method(ask, find_binding(ask)))
+    await unbound(ask)
     return done()
 
 

@@ -7,9 +7,10 @@ from leveret.management.answers import Answer, Refused, not_found, stats_disable
 from leveret.management.asking import Ask
 from leveret.management.backlog import GARBAGE_COLLECTION
 from leveret.management.consuming import channel_name, connection_details, consumer_view
-from leveret.management.lists import chosen, listed
+from leveret.management.lists import chosen
 from leveret.management.moments import moment
 from leveret.management.parts import delivered, published
+from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Result, Route
 from leveret.protocol.channel import Channel
@@ -71,13 +72,13 @@ def state_of(connection: Connection, channel: Channel) -> str:
     return "flow" if connection.status == "flow" else "running"
 
 
-def get_channels(ask: Ask) -> Answer:
+async def get_channels(ask: Ask) -> Answer:
     """All channels, or those of one vhost."""
     if ask.without_stats:
         raise stats_disabled()
     vhost = ask.vhost if "vhost" in ask.path else None
     found = [one for one in open_channels(ask) if vhost is None or one[1].vhost is vhost]
-    return listed(ask.query, found, lambda one: channel_view(ask, *one), channel_key)
+    return await listed_in_pieces(ask.query, found, lambda one: channel_view(ask, *one), channel_key)
 
 
 def channel_key(found: Found) -> tuple[str, str, str]:
@@ -86,7 +87,7 @@ def channel_key(found: Found) -> tuple[str, str, str]:
     return connection.name, f"{channel.number:5}", channel_name(channel)
 
 
-def get_channel(ask: Ask) -> Result:
+async def get_channel(ask: Ask) -> Result:
     """One channel, with its consumers."""
     if ask.without_stats:
         raise stats_disabled()
@@ -99,16 +100,16 @@ def get_channel(ask: Ask) -> Result:
             if channel_name(channel) == name:
                 if not ask.has_tag("monitoring") and connection.session.user is not ask.user:
                     raise Refused(401, "User not authorised to access object")
-                return chosen(ask.query, _whole_view(ask, connection, channel))
+                return chosen(ask.query, await _whole_view(ask, connection, channel))
     raise not_found()
 
 
-def _whole_view(ask: Ask, connection: Connection, channel: Channel) -> dict[str, Any]:
+async def _whole_view(ask: Ask, connection: Connection, channel: Channel) -> dict[str, Any]:
     return {
         **channel_view(ask, connection, channel),
         "consumer_details": [consumer_view(ask, channel, consumer) for consumer in channel.consumers.values()],
         "publishes": published(ask, channel),
-        "deliveries": delivered(ask, channel),
+        "deliveries": await delivered(ask, channel),
     }
 
 

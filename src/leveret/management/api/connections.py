@@ -7,7 +7,8 @@ from leveret.management.answers import Answer, Refused, done, not_found, stats_d
 from leveret.management.api.channels import channel_view
 from leveret.management.asking import Ask
 from leveret.management.backlog import GARBAGE_COLLECTION
-from leveret.management.lists import chosen, listed
+from leveret.management.lists import chosen
+from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Result, Route
 from leveret.management.statistics import CONNECTION_NAMES, connection_values
@@ -76,10 +77,10 @@ def connection_view(ask: Ask, transport: Transport, connection: Connection) -> d
     }
 
 
-def get_connections(ask: Ask) -> Answer:
+async def get_connections(ask: Ask) -> Answer:
     """All connections, or those to one vhost."""
     vhost = ask.vhost if "vhost" in ask.path else None
-    return _listed(ask, [pair for pair in open_connections(ask) if vhost is None or pair[1].session.vhost is vhost])
+    return await _listed(ask, [pair for pair in open_connections(ask) if vhost is None or pair[1].session.vhost is vhost])
 
 
 def listed_view(ask: Ask, transport: Transport, connection: Connection) -> dict[str, Any]:
@@ -88,9 +89,9 @@ def listed_view(ask: Ask, transport: Transport, connection: Connection) -> dict[
     return {name: view[name] for name in SHORT} if ask.without_stats else view
 
 
-def get_user_connections(ask: Ask) -> Answer:
+async def get_user_connections(ask: Ask) -> Answer:
     """The connections of one user."""
-    return _listed(ask, _of_user(ask))
+    return await _listed(ask, _of_user(ask))
 
 
 def get_connection(ask: Ask) -> Result:
@@ -114,7 +115,7 @@ async def delete_user_connections(ask: Ask) -> Result:
     return done()
 
 
-def get_connection_channels(ask: Ask) -> Answer:
+async def get_connection_channels(ask: Ask) -> Answer:
     """The channels of one connection."""
     if ask.without_stats:
         raise stats_disabled()
@@ -123,14 +124,14 @@ def get_connection_channels(ask: Ask) -> Answer:
     def view(channel: Channel) -> dict[str, Any]:
         return channel_view(ask, connection, channel)
 
-    channels = connection.session.channels.values()
-    return listed(
+    channels = list(connection.session.channels.values())
+    return await listed_in_pieces(
         ask.query, channels, view, lambda channel: (f"{channel.number:5}", f"{connection.name} ({channel.number})")
     )
 
 
-def _listed(ask: Ask, pairs: list[tuple[Transport, Connection]]) -> Answer:
-    return listed(ask.query, pairs, lambda pair: listed_view(ask, *pair), lambda pair: (pair[1].name,))
+async def _listed(ask: Ask, pairs: list[tuple[Transport, Connection]]) -> Answer:
+    return await listed_in_pieces(ask.query, pairs, lambda pair: listed_view(ask, *pair), lambda pair: (pair[1].name,))
 
 
 def _named(ask: Ask, tag: str = "monitoring") -> tuple[Transport, Connection]:

@@ -4,12 +4,12 @@ from leveret.management.answers import Answer, stats_disabled
 from leveret.management.api.channels import Found, open_channels
 from leveret.management.asking import Ask
 from leveret.management.consuming import consumer_view
-from leveret.management.lists import listed
+from leveret.management.pieces import listed_in_pieces
 from leveret.management.routes import USER, VISIBLE, Route
 from leveret.protocol.subscriber import Subscriber
 
 
-def get_consumers(ask: Ask) -> Answer:
+async def get_consumers(ask: Ask) -> Answer:
     """All consumers, or those in one vhost; not those that wait for replies."""
     if ask.without_stats:
         raise stats_disabled()
@@ -21,7 +21,7 @@ def get_consumers(ask: Ask) -> Answer:
         for consumer in one[1].consumers.values()
         if not consumer.queue.hidden
     ]
-    return listed(ask.query, found, lambda pair: consumer_view(ask, pair[0][1], pair[1]), _key)
+    return await listed_in_pieces(ask.query, found, lambda pair: consumer_view(ask, pair[0][1], pair[1]), _key)
 
 
 def _key(pair: tuple[Found, Subscriber]) -> tuple[str, str, str]:

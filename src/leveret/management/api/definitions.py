@@ -1,36 +1,85 @@
 """Definitions out of this broker and into it, as RabbitMQ's files have them."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from email.parser import BytesParser
 from itertools import islice
+from typing import Any
 
-from leveret.management.answers import Answer, Refused, bad_request
+from leveret.broker.vhost import VirtualHost
+from leveret.management.answers import Answer, InPieces, Refused, as_json, bad_request
 from leveret.management.asking import Ask
+from leveret.management.pieces import Body, Pause
 from leveret.management.routes import ADMINISTRATOR, Result, Route
-from leveret.server.definitions_file import BadFile, Choices, Facts, export, export_vhost, parse, steps_of_import
+from leveret.server.definitions_file import (
+    BadFile,
+    Choices,
+    Facts,
+    Section,
+    export_head,
+    export_vhost_head,
+    is_sayable,
+    parse,
+    said,
+    sections,
+    steps_of_import,
+    warn_left_out,
+)
 
 # As many as are taken in one go, while others wait: some milliseconds.
 STEPS = 100
 
 
-def get_definitions(ask: Ask) -> Result:
+async def get_definitions(ask: Ask) -> Result:
     """Everything that is defined, in one file."""
-    return as_file(ask, export(ask.broker))
+    vhosts = [vhost for _, vhost in sorted(ask.broker.vhosts.items())]
+    return await as_file(ask, export_head(ask.broker), [({"vhost": vhost.name}, vhost) for vhost in vhosts])
 
 
-def get_vhost_definitions(ask: Ask) -> Result:
+async def get_vhost_definitions(ask: Ask) -> Result:
     """What is defined in one vhost."""
     vhost = ask.broker.vhosts.get(ask.path["vhost"])
     if vhost is None:
         raise bad_request("vhost_not_found")
-    return as_file(ask, export_vhost(vhost))
+    return await as_file(ask, export_vhost_head(), [({}, vhost)])
 
 
-def as_file(ask: Ask, found: Facts) -> Answer:
-    """An answer that a browser saves under the name it asks for."""
+async def as_file(ask: Ask, head: Facts, vhosts: list[tuple[Facts, VirtualHost]]) -> Answer:
+    """An answer that a browser saves under the name it asks for: what is known, and what is in these vhosts.
+
+    It is made in pieces, as `definitions_file.export` and `export_vhost` would make it at once; each thing in a vhost begins
+    with what is given with that.
+    """
+    pause, body = Pause(), Body()
+    body.add(as_json(said(head))[:-1])
+    found = [(before, sections(vhost)) for before, vhost in vhosts]
+    for kind in found[0][1] if found else ():
+        body.add(b',"%b":[' % kind.encode())
+        first = True
+        for before, of_vhost in found:
+            async for items in facts_of(pause, kind, of_vhost[kind], before):
+                body.add((b"" if first else b",") + b",".join(map(as_json, items)))
+                first = False
+        body.add(b"]")
+    body.add(b"}")
     name = "".join(letter for letter in ask.query.get("download", "") if letter.isprintable() and letter not in '";\\')
-    return Answer(found, headers={"Content-Disposition": f"attachment; filename={name}"} if name else {})
+    return InPieces(body.pieces, {"Content-Disposition": f"attachment; filename={name}"} if name else {})
+
+
+async def facts_of(pause: Pause, kind: str, section: Section, before: Facts) -> AsyncIterator[list[Facts]]:
+    """What is said of the things in a section, some at a time."""
+    things: list[Any] = []
+    async for some in pause.groups(section.things):
+        things += some
+    things = await pause.in_order(things, section.key)
+    async for some in pause.taken(things):
+        items = [{**before, **section.facts(thing)} for thing in some]
+        left = [item for item in items if not is_sayable(item)]
+        if left:
+            warn_left_out(kind, left)
+            items = [item for item in items if is_sayable(item)]
+        if items:
+            yield items
 
 
 async def post_definitions(ask: Ask) -> Result:

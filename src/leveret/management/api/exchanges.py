@@ -11,7 +11,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, Refused, bad_request, created, done
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
 from leveret.management.asking import Ask, parse_bool
-from leveret.management.direct import Direct, check_place, client_of
+from leveret.management.direct import Direct, check_place, client_of, unbound
 from leveret.management.lists import chosen
 from leveret.management.parts import by_channels, sent_on
 from leveret.management.pieces import listed_in_pieces
@@ -55,18 +55,18 @@ def find_exchange(ask: Ask) -> Exchange:
 
 async def get_exchanges(ask: Ask) -> Answer:
     """All exchanges, or those of a vhost."""
-    found = [(vhost, exchange) for vhost in ask.vhosts() for exchange in vhost.exchanges.values()]
+    found = ((vhost, exchange) for vhost in ask.vhosts() for exchange in list(vhost.exchanges.values()))
     return await listed_in_pieces(
         ask.query, found, lambda one: listed_view(ask, *one), lambda one: (one[0].name, one[1].name)
     )
 
 
-def get_exchange(ask: Ask) -> dict[str, Any]:
+async def get_exchange(ask: Ask) -> dict[str, Any]:
     """One exchange."""
     exchange = find_exchange(ask)
     view = exchange_view(ask, ask.vhost, exchange)
     # First what tells the parts.
-    outgoing = sent_on(ask, ask.vhost, exchange)
+    outgoing = await sent_on(ask, ask.vhost, exchange)
     incoming = by_channels(ask, ask.vhost, exchange.tally)
     return chosen(ask.query, view | {"incoming": incoming, "outgoing": outgoing})
 
@@ -96,6 +96,7 @@ async def delete_exchange(ask: Ask) -> Answer:
     """Delete an exchange; `if-unused` is heeded."""
     delete = ExchangeDelete(find_exchange(ask).name, if_unused=ask.flag("if-unused"), no_wait=True)
     await ask.change(client_of(ask).call, delete)
+    await unbound(ask)
     return done()
 
 

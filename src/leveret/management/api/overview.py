@@ -5,6 +5,7 @@ from typing import Any
 
 from leveret import __version__
 from leveret.broker.broker import CLUSTER_NAME
+from leveret.broker.queue_sums import QueueSums
 from leveret.broker.tally import NAMES
 from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer
@@ -14,7 +15,7 @@ from leveret.management.figures import churn_counts
 from leveret.management.lists import chosen
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, Result, Route
-from leveret.management.totals import broker_tally, message_counts, vhosts_tally
+from leveret.management.totals import broker_tally, message_counts, queue_sums, vhosts_tally
 from leveret.protocol.handshake import SERVER_PROPERTIES
 from leveret.server.from_json import checked_name
 
@@ -47,7 +48,8 @@ def get_overview(ask: Ask) -> Result:
     }
     if ask.without_stats:
         wanted = ("queues", "exchanges", "connections")
-        counts = object_totals(ask, ask.vhosts(visible=True))
+        vhosts = ask.vhosts(visible=True)
+        counts = object_totals(ask, vhosts, queue_sums(vhosts))
         return chosen(ask.query, view | {"object_totals": {name: counts[name] for name in wanted}})
     view |= {**totals(ask), "statistics_db_event_queue": 0}
     if ask.has_tag("monitoring"):
@@ -61,7 +63,7 @@ def totals(ask: Ask) -> dict[str, Any]:
     """Sums over what the user may see, with rates of those that are the whole broker's."""
     sees_all = ask.has_tag("monitoring")
     vhosts = ask.vhosts(visible=True)
-    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+    sums = queue_sums(vhosts)
     history = ask.statistics.total if sees_all else None
     tally = broker_tally(ask.broker) if sees_all else vhosts_tally(vhosts)
     traffic = ask.broker.storage.traffic()
@@ -71,22 +73,21 @@ def totals(ask: Ask) -> dict[str, Any]:
     return {
         "message_stats": with_rates(counts, history, ask.query),
         "churn_rates": with_rates(churn_counts(ask.node), ask.statistics.node, ask.query),
-        "queue_totals": with_rates(message_counts(queues), history, ask.query),
-        "object_totals": object_totals(ask, vhosts),
+        "queue_totals": with_rates(message_counts(sums), history, ask.query),
+        "object_totals": object_totals(ask, vhosts, sums),
     }
 
 
-def object_totals(ask: Ask, vhosts: list[VirtualHost]) -> dict[str, int]:
+def object_totals(ask: Ask, vhosts: list[VirtualHost], sums: QueueSums) -> dict[str, int]:
     """How many there are of each kind, in these vhosts and as far as the user may see them."""
     sees_all = ask.has_tag("monitoring")
-    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
     sessions = [presence for vhost in vhosts for presence in vhost.present if sees_all or presence in ask.user.present]
     return {
         "channels": sum(len(session.channels) for session in sessions),
         "connections": len(sessions),
-        "consumers": sum(queue.consumer_count for queue in queues),
+        "consumers": sums.consumers,
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-        "queues": len(queues),
+        "queues": sums.queues,
     }
 
 

@@ -1,5 +1,6 @@
 """Queues: what they are, hold and do; declaring, deleting and purging them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from leveret.broker.arguments import queue_type
@@ -19,7 +20,7 @@ from leveret.management.backlog import (
     sizes,
 )
 from leveret.management.consuming import connection_details, consumers_of
-from leveret.management.direct import check_place, client_of
+from leveret.management.direct import check_place, client_of, unbound
 from leveret.management.lists import chosen
 from leveret.management.moments import moment
 from leveret.management.parts import QUEUE_PUBLISHING, brought, by_channels
@@ -125,11 +126,15 @@ def find_queue(ask: Ask) -> Queue:
     return ask.found(ask.vhost.queues, "queue")
 
 
+def queues_of(ask: Ask) -> Iterator[tuple[VirtualHost, Queue]]:
+    """The queues of the path's vhost, or of all that the user may enter."""
+    return ((vhost, queue) for vhost in ask.vhosts() for queue in list(vhost.queues.values()))
+
+
 async def get_queues(ask: Ask) -> Answer:
     """All queues, or those of a vhost."""
-    found = [(vhost, queue) for vhost in ask.vhosts() for queue in vhost.queues.values()]
     return await listed_in_pieces(
-        ask.query, found, lambda one: listed_view(ask, *one), lambda one: (one[0].name, one[1].name)
+        ask.query, queues_of(ask), lambda one: listed_view(ask, *one), lambda one: (one[0].name, one[1].name)
     )
 
 
@@ -160,6 +165,7 @@ async def delete_queue(ask: Ask) -> Answer:
     queue = find_queue(ask)
     delete = QueueDelete(queue.name, if_unused=ask.flag("if-unused"), if_empty=ask.flag("if-empty"), no_wait=True)
     await ask.change(client_of(ask).call, delete)
+    await unbound(ask)
     return done()
 
 

@@ -16,7 +16,7 @@ from leveret.management.answers import Streamed, as_json, bad_request
 from leveret.management.api.overview import object_totals
 from leveret.management.asking import Ask, parse_int
 from leveret.management.routes import USER, Result, Route
-from leveret.management.totals import broker_tally, message_counts, vhosts_tally
+from leveret.management.totals import broker_tally, message_counts, queue_sums, vhosts_tally
 from leveret.server.clock import now_ms
 
 INTERVAL_MAX_S = 60
@@ -95,11 +95,12 @@ def counters(ask: Ask) -> dict[str, Any]:
     sees_all = ask.has_tag("monitoring")
     vhosts = ask.vhosts(visible=True)
     tally = broker_tally(ask.broker) if sees_all else vhosts_tally(vhosts)
+    sums = queue_sums(vhosts)
     found = {
         "time": now_ms(),
         "message_stats": tally.counts(),
-        "queue_totals": message_counts(queue for vhost in vhosts for queue in vhost.queues.values()),
-        "object_totals": object_totals(ask, vhosts),
+        "queue_totals": message_counts(sums),
+        "object_totals": object_totals(ask, vhosts, sums),
     }
     if sees_all:
         found["node"] = ask.statistics.node_counts

@@ -8,7 +8,7 @@ from leveret.management.asking import Ask, parse_bool
 from leveret.management.lists import chosen, listed
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Result, Route
-from leveret.management.totals import message_counts, octets_by_vhost, vhost_tally
+from leveret.management.totals import message_counts, octets_by_vhost, queue_sums, vhost_tally
 from leveret.server.definitions_file import tags_of
 
 
@@ -31,7 +31,7 @@ def vhost_view(ask: Ask, vhost: VirtualHost, octets: dict[str, int]) -> dict[str
     history = ask.statistics.of(vhost)
     return {
         **view,
-        **with_rates(message_counts(vhost.queues.values()), history, ask.query),
+        **with_rates(message_counts(queue_sums([vhost])), history, ask.query),
         **with_rates(octets, history, ask.query),
         "message_stats": with_rates(vhost_tally(vhost).counts(), history, ask.query),
     }

@@ -1,0 +1,74 @@
+"""The end of channels, of one or of all of a connection: in pieces that keep to the budget.
+
+(1) From the beginning nothing more is delivered to them.
+(2) Their consumers leave, then the connection's exclusive queues are deleted, and then what was unacknowledged is given
+    back: who consumes from those queues next must not get what came later before.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from leveret.broker.queue import Queue
+from leveret.broker.work import Task, Work
+from leveret.protocol.reply_to import close_reply_to
+from leveret.protocol.settlement import Requeue
+from leveret.protocol.subscriber import Subscriber
+
+if TYPE_CHECKING:
+    from leveret.broker.vhost import VirtualHost
+    from leveret.protocol.channel import Channel
+
+# What these cost in the budget of a pass.
+CHANNEL_COST = 20
+CONSUMER_COST = 5
+QUEUE_COST = 20
+
+
+class Leave(Task):
+    """Ends these channels, and deletes these queues; `done` is called when all of it is done."""
+
+    __slots__ = ("_channels", "_consumers", "_left", "_queues", "_requeue", "_vhost")
+
+    def __init__(
+        self, vhost: "VirtualHost | None", channels: list["Channel"], queues: list[Queue], done: Callable[[], None]
+    ) -> None:
+        self._vhost = vhost
+        self._channels = channels[::-1]
+        self._queues = queues[::-1]
+        self._requeue = Requeue([], done)
+        # Those of the last channel that have not left yet, and the queues of those that have.
+        self._consumers: list[Subscriber] | None = None
+        self._left: list[Queue] = []
+        for channel in channels:
+            channel.hold_deliveries()
+
+    def run(self, work: Work) -> bool:
+        while self._channels:
+            if not self._end(self._channels[-1], work):
+                return False
+            self._channels.pop()
+        while self._queues:
+            if work.left <= 0:
+                return False
+            queue = self._queues.pop()
+            if not queue.deleted and self._vhost is not None:
+                work.left -= QUEUE_COST
+                self._vhost.remove_queue(queue)
+        return self._requeue.run(work)
+
+    def _end(self, channel: "Channel", work: Work) -> bool:
+        if self._consumers is None:
+            work.left -= CHANNEL_COST
+            self._consumers = channel.stop()[::-1]
+        while self._consumers:
+            if work.left <= 0:
+                return False
+            consumer = self._consumers.pop()
+            work.left -= CONSUMER_COST
+            consumer.queue.leave(consumer)
+            close_reply_to(channel, consumer)
+            self._left.append(consumer.queue)
+        self._requeue.add(channel.unacked.take_all(), self._left)
+        self._consumers = None
+        self._left = []
+        return True
