@@ -8,7 +8,7 @@ from collections import OrderedDict
 from hashlib import blake2b
 
 from leveret.broker.arguments import INTEGERS
-from leveret.broker.message import Message
+from leveret.broker.message import Entry, Message
 from leveret.broker.timers import NEVER
 from leveret.wire.content import FLAG_HEADERS, properties_of
 from leveret.wire.values import Table, Value, encode_value, kind_of
@@ -93,9 +93,13 @@ class Deduplication:
         if count > 1:
             self._here[key] = count - 1
 
-    def clear(self) -> None:
-        """All messages have left, and nobody need remember."""
-        self._here.clear()
+    def purge(self, entries: list[Entry] | None) -> None:
+        """These have left, or with None all, and nobody need remember."""
+        if entries is None:
+            self._here.clear()
+            return
+        for entry in entries:
+            self.forget(key_of(entry.message))
 
 
 def key_of(message: Message) -> bytes | None:

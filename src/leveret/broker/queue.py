@@ -16,14 +16,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import Traits
-from leveret.broker.chain import Chain, Priorities
+from leveret.broker.chain import Chain, chain_for
 from leveret.broker.chores import Discard, Dispatch, Expire, Trim
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
-from leveret.broker.message import Entry, Message, is_stub, new_entry
+from leveret.broker.message import Entry, Message, is_stub, new_entry, renewed_entry
 from leveret.broker.pages import Page, Pages, Sizes
 from leveret.broker.rewriting import counted
+from leveret.broker.storage import Damaged
 from leveret.broker.tally import Tally
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
@@ -204,8 +205,8 @@ class Queue:
         self._forget(entry)
         self._bury(entry, "rejected")
 
-    def requeue(self, entries: list[Entry]) -> None:
-        """Put unacknowledged messages back where they were, marked as delivered before."""
+    def requeue(self, entries: list[Entry], refused: bool = False) -> None:
+        """Put unacknowledged messages back where they were, marked as delivered before; `refused` if a client asks."""
         kept = []
         for entry in entries:
             self._give_back(entry)
@@ -213,6 +214,8 @@ class Queue:
                 self._gone(entry)
                 continue
             if self._worn_out(entry):
+                continue
+            if refused and self.traits.requeues_behind and self._come_again(entry):
                 continue
             if entry.location != 0 and self.ledger is not None:
                 self.ledger.requeue(entry)
@@ -226,8 +229,27 @@ class Queue:
             if self.cut:
                 self._expiring().cut(kept)
             self._watch(kept)
-            self._trim()
-            self.rotation.revive()
+        self._trim()
+        self.rotation.revive()
+
+    def _come_again(self, old: Entry) -> bool:
+        """Have a message that was given back come as if for the first time; False if it cannot be read."""
+        try:
+            message = self.work.storage.fetch(old)
+        except Damaged:
+            return False
+        if self.cut:
+            self._expiring().cut([old])
+        entry = renewed_entry(old, message, self.next_seq)
+        self.next_seq += 1
+        if self.ledger is not None and message.flags & PERSISTENT:
+            self.work.place(message, self, entry)
+        # In the batch of its new place: both count, or none.
+        self._gone(old)
+        entry.message = counted(message, entry.delivery_count)
+        self._add(entry)
+        self._watch([entry])
+        return True
 
     def expire(self, now: int) -> None:
         """Drop what has expired."""
@@ -240,7 +262,8 @@ class Queue:
         self.ready_count = 0
         self.ready_bytes = 0
         if self._deduplication is not None:
-            self._forget_keys()
+            # What is unacknowledged is still here.
+            self._deduplication.purge(self.chain.entries() if self.unacked_count else None)
         teller = self._purged()
         pages = self.pages.take_all()
         if isinstance(self.loading, Page):
@@ -289,8 +312,7 @@ class Queue:
     def apply(self, traits: Traits, now: int) -> None:
         """Follow these limits and times from now on."""
         self.traits = traits
-        if traits.max_priority and not isinstance(self.chain, Priorities):
-            self.chain = Priorities(traits.max_priority)
+        self.chain = chain_for(self.chain, traits)
         if traits.deduplicates and self._deduplication is None:
             self._deduplication = Deduplication(self.arguments)
         if traits.expires_ms is not None:
@@ -298,6 +320,7 @@ class Queue:
                 self.lease = Lease(self, self._timers, now)
             self.lease.renew(now)
         self.rotation.single = traits.single_active_consumer
+        self.rotation.in_order = traits.quorum
         limits = (traits.message_ttl_ms, traits.max_length, traits.max_bytes, traits.stay_of, self.hold)
         self.special = traits.deduplicates or any(limit is not None for limit in limits)
         if traits.message_ttl_ms is not None and (self.ready_count or self.unacked_count):
@@ -445,7 +468,7 @@ class Queue:
 
     def _strip(self, entry: Entry) -> None:
         """Beyond the window even what is unacknowledged is only in storage."""
-        if not self.work.storage.pages or not self.pageable():
+        if not self.work.storage.pages or not self.traits.pageable():
             return
         self.handed.append(entry)
         if len(self.handed) > self.sizes.page_count:
@@ -471,16 +494,11 @@ class Queue:
     def _flood(self) -> None:
         if self.ready_bytes > FLOOD_BYTES:
             self.work.flooded = self
-        if self.paged or not self.work.storage.pages or not self.pageable():
+        if self.paged or not self.work.storage.pages or not self.traits.pageable():
             return
         if self.ready_count > self.sizes.window_count or self.ready_bytes > self.sizes.window_bytes:
             self.paged = True
             self.back_seq = self.next_seq
-
-    def pageable(self) -> bool:
-        """Not with priorities, nor where messages are told apart or stay for times of their own."""
-        traits = self.traits
-        return not (traits.max_priority or traits.deduplicates or traits.stay_of is not None)
 
     def _low(self) -> bool:
         """Whether so little is in memory in front that more should be brought back."""
@@ -624,15 +642,6 @@ class Queue:
         if self._deduplication is not None:
             self._deduplication.remove(key_of(entry.message), self.work.now)
 
-    def _forget_keys(self) -> None:
-        assert self._deduplication is not None
-        if self.unacked_count == 0:
-            self._deduplication.clear()
-            return
-        # What is unacknowledged is still here.
-        for entry in self.chain.entries():
-            self._deduplication.forget(key_of(entry.message))
-
     # Limits and times
 
     def _accept_specially(self, message: Message, now: int) -> bool:
@@ -652,7 +661,7 @@ class Queue:
         self.tally.publish += 1
         if self._deduplication is not None:
             self._deduplication.add(key)
-        ttl_ms = self._ttl_ms(message)
+        ttl_ms = traits.ttl_ms_of(message)
         if ttl_ms >= 0:
             entry.expires_at = now + ttl_ms
         stored = self.ledger is not None and message.flags & PERSISTENT
@@ -682,15 +691,6 @@ class Queue:
         self._trim()
         self.dispatch()
         return True
-
-    def _ttl_ms(self, message: Message) -> int:
-        """How long a message may stay; -1 for as long as it likes."""
-        ttl_ms = self.traits.message_ttl_ms
-        if self.traits.stay_of is not None:
-            return self.traits.stay_of(message)
-        if ttl_ms is None:
-            return message.ttl_ms
-        return ttl_ms if message.ttl_ms < 0 else min(ttl_ms, message.ttl_ms)
 
     def _too_much(self, count: int, size: int) -> bool:
         """Whether that many messages and body bytes more are over a limit."""

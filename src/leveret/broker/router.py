@@ -78,6 +78,6 @@ class Router:
             pending.append(destination)
 
     def _alternate(self, source: Exchange) -> list[object]:
-        assert source.alternate is not None
-        alternate = self._exchanges.get(source.alternate)
+        # RabbitMQ: as an alternate the default exchange leads nowhere, as nothing is bound to it.
+        alternate = self._exchanges.get(source.alternate) if source.alternate else None
         return [] if alternate is None else [alternate]

@@ -129,12 +129,13 @@ class Channel:
         "confirms",
         "consumers",
         "deadlines",
+        "held_cancels",
         "incoming",
         "last_queue_name",
         "number",
         "output",
         "prefetch",
-        "reply_to",
+        "reply_consumer",
         "session",
         "shared",
         "state",
@@ -160,7 +161,10 @@ class Channel:
         self.shared = Window()
         self.prefetch = Window()
         self.last_queue_name = ""
-        self.reply_to = ""
+        # Not one of the others: RabbitMQ lets one of those have its tag.
+        self.reply_consumer: Subscriber | None = None
+        # What is said of cancelled consumers when an answer that goes first has gone.
+        self.held_cancels: list[Method] | None = None
         self.tally = Tally()
         self._epoch = 0
         self._routes: dict[bytes, Route] = {}
@@ -533,7 +537,9 @@ class Channel:
         queues = self._route_copies(exchange, keys, properties)
         if "BCC" in headers:
             properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
-            message = rewritten(message, properties, message.origin)
+            origin = message.origin
+            blind = tuple(carbon_copies(headers, "BCC"))
+            message = rewritten(message, properties, Origin(origin.exchange, origin.routing_key, origin.address, blind))
         self.vhost.router.keep(message, self.session.now)
         return message, queues
 
@@ -657,7 +663,7 @@ class Channel:
 
     def resume_consumers(self) -> None:
         """Count in again every consumer that may have room, beginning with another one each time."""
-        consumers = list(self.consumers.values())
+        consumers = self._all_consumers()
         if not consumers:
             return
         self._turn += 1
@@ -668,12 +674,18 @@ class Channel:
         for consumer in waiting:
             consumer.queue.dispatch()
 
+    def _all_consumers(self) -> list[Subscriber]:
+        consumers = list(self.consumers.values())
+        if self.reply_consumer is not None:
+            consumers.append(self.reply_consumer)
+        return consumers
+
     def recheck(self) -> None:
         """Rights, or whether the vhost is traced, have changed."""
-        for consumer in list(self.consumers.values()):
+        for consumer in self._all_consumers():
             queue = consumer.queue
             consumer.trace = self.tracer()
-            if queue.name not in self.broker.replies and not self.session.rights.allows("read", queue.name):
+            if consumer is not self.reply_consumer and not self.session.rights.allows("read", queue.name):
                 queue.cancel(consumer)
                 self.on_consumer_cancelled(consumer)
 
@@ -684,8 +696,21 @@ class Channel:
     def on_consumer_cancelled(self, consumer: Subscriber) -> None:
         """A consumer's queue is gone, or the right to read it."""
         del self.consumers[consumer.tag]
-        if self.session.capable("consumer_cancel_notify"):
-            self.output.write_method(self.number, BasicCancel(consumer.tag, no_wait=True))
+        if not self.session.capable("consumer_cancel_notify"):
+            return
+        cancel = BasicCancel(consumer.tag, no_wait=True)
+        if self.held_cancels is not None:
+            self.held_cancels.append(cancel)
+        else:
+            self.output.write_method(self.number, cancel)
+
+    def answer_before_cancels(self, answer: Method) -> None:
+        """Answer, and then tell of the consumers that were cancelled since `held_cancels` was set."""
+        self.output.write_method(self.number, answer)
+        for cancel in self.held_cancels or ():
+            self.output.write_method(self.number, cancel)
+        self.held_cancels = None
+        self.output.wake()
 
     def close(self) -> None:
         """Close as the client asked: give everything back, then say so."""
@@ -724,8 +749,8 @@ class Channel:
         consumers = list(self.consumers.values())
         for consumer in consumers:
             consumer.queue.leave(consumer)
-            close_reply_to(self, consumer)
         self.consumers = {}
+        close_reply_to(self)
         if self.incoming is not None:
             self.session.count_incomplete(-len(self.incoming.body))
             self.incoming = None

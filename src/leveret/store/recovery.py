@@ -465,7 +465,7 @@ class Recovery:
         pages = Pages(queue.sizes)
         queue.ledger.counts = found.fill(pages, gone.counts, self._journal, clean)
         self.message_count += pages.count
-        if queue.pageable():
+        if queue.traits.pageable():
             queue.restore_pages(pages, gone.highest + 1, found.times)
         else:
             queue.restore(all_entries(store, queue, pages), gone.highest + 1)
