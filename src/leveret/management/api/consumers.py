@@ -17,7 +17,6 @@ def get_consumers(ask: Ask) -> Answer:
         for one in open_channels(ask)
         if vhost is None or one[1].vhost is vhost
         for consumer in one[1].consumers.values()
-        if not consumer.queue.hidden
     ]
     return listed(ask.query, found, lambda pair: consumer_view(ask, pair[0][1], pair[1]), _key)
 
