@@ -230,6 +230,14 @@ def test_channels_do_not_mix(client: Client) -> None:
 # Closing
 
 
+def test_channel_that_is_being_closed_cannot_be_opened(client: Client) -> None:
+    """SPEC §1.9: all else is ignored there until the client answers, as on RabbitMQ."""
+    assert [type(item) for item in client.say(BasicGet("missing"))] == [ChannelClose]
+    assert client.say(BasicGet("missing"), QueueDeclare("q")) == []
+    close = refused(client, client.method(ChannelOpen()))
+    assert close == ConnectionClose(504, "CHANNEL_ERROR - second 'channel.open' seen", 20, 10)
+
+
 @pytest.mark.parametrize(("heartbeat", "patience"), [(0, 30_000), (10, 10_000), (60, 30_000)])
 def test_client_that_closes_is_read_until_it_ends_the_socket(connect: Connect, heartbeat: int, patience: int) -> None:
     """SPEC §1.9: it may still be writing; nothing of that is heard, but for another close. As long as RabbitMQ waits."""

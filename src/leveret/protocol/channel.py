@@ -7,7 +7,7 @@ basic.nack, basic.reject. The other methods are decoded and handled by `topology
   (2) A route is remembered by the bytes of its basic.publish, if it depends on nothing else, until the broker's epoch
       changes: a right revoked between two publishes of one burst is felt by the second. It counts its messages, and
       when it is forgotten, or somebody asks (`tell_parts`), they go to the tallies' parts.
-  (3) A channel that was closed for an error ignores everything but channel.close and channel.close-ok.
+  (3) A channel that was closed for an error ignores everything but channel.close and channel.close-ok, and cannot be opened.
 """
 
 from collections.abc import Callable
@@ -228,6 +228,8 @@ class Channel:
                 del self.session.channels[self.number]
             elif isinstance(method, ChannelClose):
                 self.output.write_method(self.number, ChannelCloseOk())
+            elif isinstance(method, ChannelOpen):
+                raise ChannelError("second 'channel.open' seen")
             return
         if not isinstance(method, ChannelOpen):
             raise ChannelError("expected 'channel.open'")
