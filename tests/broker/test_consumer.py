@@ -118,7 +118,16 @@ def test_new_consumer_joins_at_the_end_of_the_turn(new_listener: NewListener) ->
     rotation.add(new_listener("b"))
     tags(rotation, 1)
     rotation.add(new_listener("c"))
-    assert "".join(tags(rotation, 4)) == "bcab"
+    assert "".join(tags(rotation, 4)) == "bacb"
+
+
+def test_new_consumer_waits_for_the_only_other_one(new_listener: NewListener) -> None:
+    """SPEC §6.1 round-robin: as on RabbitMQ who has just had a message stands before who comes only now."""
+    rotation = Rotation()
+    rotation.add(new_listener("a"))
+    tags(rotation, 1)
+    rotation.add(new_listener("b"))
+    assert "".join(tags(rotation, 4)) == "abab"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +157,7 @@ def test_full_consumer_leaves_the_rotation_until_it_is_activated(new_listener: N
     rotation.activate(small)
     rotation.activate(small)
     assert rotation.active_count == 2
-    assert "".join(tags(rotation, 3)) == "sll"
+    assert "".join(tags(rotation, 3)) == "lsl"
 
 
 def test_higher_priority_comes_first_while_it_can(new_listener: NewListener) -> None:

@@ -449,9 +449,37 @@ def test_odd_count(letter: NewLetter, count: Value, after: int) -> None:
 
 
 def test_first_death_stays_as_it_was() -> None:
-    told: dict[str, Any] = {"x-first-death-queue": "far away"}
+    told: dict[str, Any] = {}
     record_death(told, "expired", "q", make_origin("ex", "k"), [], "30", NOW)
-    assert (told["x-first-death-queue"], told["x-last-death-queue"]) == ("far away", "q")
+    record_death(told, "rejected", "r", make_origin("", "r"), [], None, NOW)
+    assert (told["x-first-death-queue"], told["x-last-death-queue"]) == ("q", "r")
+    assert (told["x-first-death-reason"], told["x-first-death-exchange"]) == ("expired", "ex")
+
+
+@pytest.mark.parametrize("deaths", [[], "none", 5, [{"queue": "q", "reason": "expired", "count": 2}]])
+def test_first_death_of_what_says_that_it_has_died_is_not_told(deaths: Value) -> None:
+    """SPEC §4.5 x-first-death: as on RabbitMQ only where there was no x-death, whatever it says."""
+    told: dict[str, Any] = {"x-death": deaths}
+    record_death(told, "expired", "q", make_origin("ex", "k"), [], None, NOW)
+    assert [name for name in told if name.startswith("x-first-death")] == []
+    assert told["x-death"][0]["queue"] == "q"
+
+
+def test_first_death_that_a_client_has_written_is_overwritten() -> None:
+    told: dict[str, Any] = {"x-first-death-queue": "far away"}
+    record_death(told, "expired", "q", make_origin("ex", "k"), [], None, NOW)
+    assert told["x-first-death-queue"] == "q"
+
+
+def test_blind_copies_are_routed_again_and_again(letter: NewLetter) -> None:
+    """SPEC §3.6 BCC: dead letters go by these keys too, unless their queue has one for them; nobody is told of them."""
+    message = letter(b"")
+    message.origin = make_origin("", "q", ("b", "c"))
+    dead, keys = dead_letter(message, "rejected", "q", "dlx", None, NOW)
+    assert (keys, dead.origin.blind) == (["q", "b", "c"], ("b", "c"))
+    assert headers(dead)["x-death"][0]["routing-keys"] == ["q"]
+    again, keys = dead_letter(dead, "expired", "r", "dlx", "own", NOW)
+    assert (keys, again.origin.blind) == (["own"], ())
 
 
 @pytest.mark.parametrize(

@@ -539,7 +539,33 @@ def test_only_the_first_consumer_is_active(limited: Limited, message: NewMessage
     queue.resume(two)
     assert (two.seqs, queue.consumer_count) == ([], 3)
     queue.cancel(one)
-    assert (two.seqs, three.seqs) == ([2, 3], [])
+    assert (two.seqs, three.seqs) == ([], [2, 3])
+
+
+def test_successor_is_the_first_of_the_highest_priority(
+    limited: Limited, message: NewMessage, new_listener: NewListener
+) -> None:
+    """SPEC §6.1 single active consumer: the one that is active stays so, whoever comes."""
+    queue = limited(single_active_consumer=True)
+    listeners = {tag: new_listener(tag, priority=priority) for tag, priority in [("a", 0), ("b", 1), ("c", 2), ("d", 2)]}
+    for listener in listeners.values():
+        queue.subscribe(listener)
+    for tag in "acdb":
+        assert queue.rotation.chosen is listeners[tag]
+        queue.accept(message(), 0)
+        assert len(listeners[tag].seqs) == 1
+        queue.cancel(listeners[tag])
+    assert queue.rotation.chosen is None
+
+
+def test_successor_in_a_quorum_queue_is_the_first(limited: Limited, new_listener: NewListener) -> None:
+    """SPEC §6.1 single active consumer: RabbitMQ's quorum queues do not look at priorities there."""
+    queue = limited(single_active_consumer=True, queue_type="quorum")
+    one, low, high = new_listener("a"), new_listener("b", priority=-3), new_listener("c", priority=3)
+    for listener in (one, low, high):
+        queue.subscribe(listener)
+    queue.cancel(one)
+    assert queue.rotation.chosen is low
 
 
 def test_next_in_line_may_leave(limited: Limited, message: NewMessage, new_listener: NewListener) -> None:

@@ -98,6 +98,13 @@ def test_alternate_takes_what_leads_nowhere(vhost: VirtualHost, routes: Routes) 
     assert routes("x", "known") == ["q1"]
 
 
+def test_default_exchange_leads_nowhere_as_an_alternate(vhost: VirtualHost, routes: Routes) -> None:
+    """SPEC §3.3: what RabbitMQ does, where only publishing knows queues by their names"""
+    vhost.declare_queue("q")
+    vhost.declare_exchange("x", "direct", arguments={"alternate-exchange": ""})
+    assert routes("x", "q") == []
+
+
 def test_alternates_may_have_alternates_and_form_cycles(vhost: VirtualHost, routes: Routes) -> None:
     for name, alternate in (("a", "b"), ("b", "c"), ("c", "a")):
         vhost.declare_exchange(name, "direct", arguments={"alternate-exchange": alternate})

@@ -147,6 +147,7 @@ class Naive(Queues):
         message = {
             "exchange": m.exchange,
             "key": m.routing_key,
+            "blind": copies(headers, "BCC"),
             "properties": properties,
             "body": body,
             "life": None if properties.expiration is None else int(properties.expiration),
@@ -244,6 +245,7 @@ class Naive(Queues):
         alone = m.exclusive and (others or queue["arguments"].get("x-single-active-consumer"))
         if alone or any(one["exclusive"] for one in others):
             raise Fault(403, f"queue '{queue['name']}' in vhost '/' in exclusive use")
+        self.elect(queue)
         self.number += 1
         consumer = {
             "number": self.number,
@@ -257,6 +259,7 @@ class Naive(Queues):
             "notified": channel["where"][0] % 3 != 2,
         }
         self.consumers.append(consumer)
+        self.elect(queue)
         self.answer(channel, m, spec.BasicConsumeOk(m.consumer_tag))
         self.arrived()
 

@@ -171,10 +171,18 @@ class Queues(Topology):
         """The consumers who may get this message: of those with room, those with the highest priority."""
         consumers = self.consumers_of(queue)
         if queue["arguments"].get("x-single-active-consumer"):
-            consumers = consumers[:1]
+            self.elect(queue)
+            consumers = [consumer for consumer in consumers if consumer["number"] == queue["chosen"]]
         able = [consumer for consumer in consumers if self.has_room(consumer, len(place["message"]["body"]))]
         highest = max((consumer["priority"] for consumer in able), default=0)
         return [consumer for consumer in able if consumer["priority"] == highest]
+
+    def elect(self, queue: Thing) -> None:
+        """Have a single active consumer: the first of the highest priority, if the last one has left."""
+        consumers = self.consumers_of(queue)
+        if all(consumer["number"] != queue.get("chosen") for consumer in consumers):
+            chosen = max(consumers, key=lambda consumer: consumer["priority"], default={"number": None})
+            queue["chosen"] = chosen["number"]
 
     def has_room(self, consumer: Thing, size: int) -> bool:
         shared = self.channels[consumer["where"]]["shared"]
@@ -285,17 +293,20 @@ class Queues(Topology):
         headers = dict(message["properties"].headers or {})
         more = copies(headers, "CC")
         headers.pop("x-delivery-count", None)
+        first = "x-death" not in headers
         headers["x-death"] = self.deaths(queue, message, reason)
         for fact, value in (("reason", reason), ("queue", queue["name"]), ("exchange", message["exchange"])):
-            headers.setdefault(f"x-first-death-{fact}", value)
+            if first:
+                headers[f"x-first-death-{fact}"] = value
             headers[f"x-last-death-{fact}"] = value
-        keys = [message["key"], *more] if key is None else [key]
+        keys = [message["key"], *more, *message["blind"]] if key is None else [key]
         if key is not None:
             headers.pop("CC", None)
         dead = {
             **message,
             "exchange": name,
             "key": keys[0],
+            "blind": message["blind"] if key is None else [],
             "properties": replace(message["properties"], headers=headers, expiration=None),
             "life": None,
         }

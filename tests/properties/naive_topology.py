@@ -189,7 +189,7 @@ class Topology:
             if not name:
                 found += [key for key in keys if key in self.queues]
             alternate = self.alternate_of(exchange)
-            if alternate is not None and not leading:
+            if alternate and not leading:
                 self.seen.append("alternate")
                 pending.append(alternate)
         return [self.queues[name] for name in dict.fromkeys(found)]
@@ -311,6 +311,10 @@ class Topology:
         return known[0] if known else {"overflow": "drop-head"}.get(key)
 
 
+def words_of(key: str) -> list[str]:
+    return key.split(".") if key else []
+
+
 def fits_topic(pattern: list[str], words: list[str]) -> bool:
     if not pattern:
         return not words
@@ -328,7 +332,7 @@ def fits_headers(arguments: Thing, headers: Thing) -> bool:
 
 def leads_on(exchange: Thing, binding: Thing, key: str, headers: Thing) -> bool:
     if exchange["kind"] == "topic":
-        return fits_topic(binding["key"].split("."), key.split("."))
+        return fits_topic(words_of(binding["key"]), words_of(key))
     if exchange["kind"] == "headers":
         return fits_headers(binding["arguments"], headers)
     return bool(exchange["kind"] == "fanout" or binding["key"] == key)

@@ -39,7 +39,7 @@ PATTERNS = (*KEYS, "#", "*", "k.#", "#.l", "*.l")
 KINDS = ("direct", "fanout", "topic", "headers")
 ALTERNATES: list[dict[str, Any]] = [
     {},
-    *({"alternate-exchange": name} for name in ("y", "z", "amq.fanout", "amq.topic", "nowhere")),
+    *({"alternate-exchange": name} for name in ("y", "z", "amq.fanout", "amq.topic", "nowhere", "")),
 ]
 
 Pairs = list[tuple[str, Any]]

@@ -681,7 +681,7 @@ def test_soft_error_gives_messages_back_and_stops_consuming(client: Client) -> N
 
 def test_closing_channel_hears_nothing_but_close(client: Client) -> None:
     client.say(QueuePurge("nowhere"))
-    assert client.say(QueueDeclare("q"), client.message("q", b"x"), client.content(b"x"), ChannelOpen()) == []
+    assert client.say(QueueDeclare("q"), client.message("q", b"x"), client.content(b"x")) == []
     assert client.connection.session.vhost.queues == {}
     assert client.say(ChannelClose()) == [ChannelCloseOk()]
     assert client.say(ChannelCloseOk()) == []

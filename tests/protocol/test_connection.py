@@ -230,9 +230,33 @@ def test_channels_do_not_mix(client: Client) -> None:
 # Closing
 
 
-def test_client_closes(client: Client) -> None:
+def test_channel_that_is_being_closed_cannot_be_opened(client: Client) -> None:
+    """SPEC §1.9: all else is ignored there until the client answers, as on RabbitMQ."""
+    assert [type(item) for item in client.say(BasicGet("missing"))] == [ChannelClose]
+    assert client.say(BasicGet("missing"), QueueDeclare("q")) == []
+    close = refused(client, client.method(ChannelOpen()))
+    assert close == ConnectionClose(504, "CHANNEL_ERROR - second 'channel.open' seen", 20, 10)
+
+
+@pytest.mark.parametrize(("heartbeat", "patience"), [(0, 30_000), (10, 10_000), (60, 30_000)])
+def test_client_that_closes_is_read_until_it_ends_the_socket(connect: Connect, heartbeat: int, patience: int) -> None:
+    """SPEC §1.9: it may still be writing; nothing of that is heard, but for another close. As long as RabbitMQ waits."""
+    client = connect(heartbeat=heartbeat)
+    client.say(QueueDeclare("q"))
     assert client.say(ConnectionClose(200, "bye"), channel=0) == [ConnectionCloseOk()]
+    assert client.say(client.message("q", b"late"), QueueDeclare("late"), client.frame(8, b"", 0)) == []
+    assert client.say(ConnectionClose(200, "bye"), channel=0) == [ConnectionCloseOk()]
+    assert list(client.broker.vhosts["/"].queues) == ["q"]
+    assert client.broker.vhosts["/"].queues["q"].ready_count == 0
+    assert (client.connection.ended, client.connection.tick_at) == (False, patience)
+    client.connection.tick(patience)
     assert client.connection.ended
+
+
+def test_client_that_has_closed_does_not_keep_the_broker_from_stopping(client: Client) -> None:
+    client.say(ConnectionClose(200, "bye"), channel=0)
+    client.connection.shut("the broker stops", 0)
+    assert (client.octets(), client.connection.ended) == (b"", True)
 
 
 def test_closing_gives_messages_back_and_deletes_exclusive_queues(client: Client, connect: Connect) -> None:
@@ -463,12 +487,14 @@ def test_whatever_the_client_sends_counts_as_a_heartbeat(connect: Connect) -> No
     assert client.connection.ended
 
 
-def test_without_heartbeats_and_ack_timeout_nothing_is_due(broker: Broker, connect: Connect) -> None:
+def test_without_heartbeats_and_ack_timeout_it_is_only_looked_for_queues_that_have_one(
+    broker: Broker, connect: Connect
+) -> None:
     broker.settings.ack_timeout_ms = 0
     client = connect()
-    assert client.connection.tick_at == NEVER
+    assert client.connection.tick_at == 60_000
     client.connection.tick(10**9)
-    assert (client.octets(), client.connection.ended, client.connection.tick_at) == (b"", False, NEVER)
+    assert (client.octets(), client.connection.ended, client.connection.tick_at) == (b"", False, 10**9 + 60_000)
 
 
 # The pass and its budget

@@ -232,3 +232,56 @@ def test_notes_do_not_pile_up(holder: Client) -> None:
     unacked.take_all()
     assert not deadlines.overdue(unacked, 2 * TIMEOUT, TIMEOUT)
     assert deadlines._noted == []
+
+
+@pytest.mark.parametrize("everyones", [0, TIMEOUT])
+@pytest.mark.parametrize(("argument", "policy"), [(None, 90_000), (90_000, None), (90_000, 10**9), (10**9, 90_000)])
+def test_queue_may_have_a_timeout_of_its_own(
+    broker: Broker, connect: Connect, everyones: int, argument: int | None, policy: int | None
+) -> None:
+    """SPEC §6.5 acknowledgement timeout, §7.6 policies: consumer-timeout, also where the broker has none"""
+    broker.settings.ack_timeout_ms = everyones
+    client = connect()
+    client.say(QueueDeclare("q", arguments={} if argument is None else {"x-consumer-timeout": argument}))
+    if policy is not None:
+        broker.vhosts["/"].set_policy("p", "^q$", {"consumer-timeout": policy})
+    client.publish("q", b"1")
+    client.say(BasicGet("q"))
+    wait(client, 90_000)
+    assert client.heard() == []
+    wait(client, 90_000 + 2 * LOOK)
+    assert client.heard() == [timed_out(timeout=90_000)]
+
+
+def test_timeout_of_a_queue_may_be_longer(broker: Broker, holder: Client) -> None:
+    broker.vhosts["/"].set_policy("p", "^q$", {"consumer-timeout": 3 * TIMEOUT})
+    wait(holder, 2 * TIMEOUT)
+    assert holder.heard() == []
+    broker.vhosts["/"].clear_policy("p")
+    wait(holder, 2 * TIMEOUT + LOOK)
+    assert holder.heard() == [timed_out()]
+
+
+def test_only_the_oldest_delivery_is_looked_at(broker: Broker, holder: Client) -> None:
+    """SPEC §6.5 acknowledgement timeout: RabbitMQ finds the next one out when that is acknowledged."""
+    holder.say(QueueDeclare("hasty"))
+    broker.vhosts["/"].set_policy("p", "^hasty$", {"consumer-timeout": 1000})
+    holder.publish("hasty", b"2")
+    holder.say(BasicGet("hasty"))
+    wait(holder, 5 * LOOK)
+    assert holder.heard() == []
+    assert holder.say(BasicAck(1)) == []
+    wait(holder, 6 * LOOK)
+    assert holder.heard() == [timed_out(timeout=1000)]
+
+
+def test_notes_are_thinned_out(client: Client) -> None:
+    """SPEC §8.8 bounded: whoever never acknowledges one, and has no timeout"""
+    client.say(QueueDeclare("q"), BasicConsume("q", "c", no_wait=True))
+    client.publish("q", b"1")
+    unacked, deadlines = client.connection.session.channels[1].unacked, Deadlines()
+    for now in range(0, 3000 * LOOK, LOOK):
+        assert deadlines.overdue(unacked, now, 0) is None
+        client.publish("q", b"2")
+    assert len(deadlines._noted) <= 1024
+    assert deadlines.overdue(unacked, 3000 * LOOK, 3000 * LOOK) == 3000 * LOOK

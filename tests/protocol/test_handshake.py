@@ -112,16 +112,14 @@ def test_amqplain_password_may_be_octets(stranger: Client) -> None:
 
 
 @pytest.mark.parametrize("response", [b"\0guest\0wrong", b"\0nobody\0guest", b"\0guest\0", b"\0\0"])
-def test_refused_login_is_answered_late_and_names_no_method(stranger: Client, response: bytes) -> None:
+def test_refused_login_is_answered_at_once_and_names_no_method(stranger: Client, response: bytes) -> None:
+    """SPEC §1.5: the socket is held, so that guessing takes its time; nothing more is heard."""
     stranger.greet()
     stranger.now = 50
-    assert stranger.start_ok(response) == []
-    assert stranger.connection.tick_at == 1050
-    stranger.now = 1050
-    stranger.connection.tick(1050)
-    assert stranger.heard(0) == [ConnectionClose(403, REFUSAL.format("PLAIN"), 0, 0)]
-    assert not stranger.connection.ended
-    stranger.connection.tick(stranger.connection.tick_at)
+    assert stranger.start_ok(response) == [ConnectionClose(403, REFUSAL.format("PLAIN"), 0, 0)]
+    assert (stranger.connection.ended, stranger.connection.tick_at) == (False, 3050)
+    assert stranger.start_ok() == []
+    stranger.connection.tick(3050)
     assert stranger.connection.ended
 
 
@@ -154,9 +152,7 @@ def test_guest_may_not_come_from_elsewhere(broker: Broker, stranger: Client, hos
     """SPEC §7.3 loopback peers only."""
     far = type(stranger)(broker, host)
     far.greet()
-    assert far.start_ok() == []
-    far.connection.tick(1000)
-    assert far.heard(0) == [ConnectionClose(403, REFUSAL.format("PLAIN"), 0, 0)]
+    assert far.start_ok() == [ConnectionClose(403, REFUSAL.format("PLAIN"), 0, 0)]
 
 
 def test_other_users_may_come_from_elsewhere(broker: Broker, stranger: Client) -> None:
@@ -170,6 +166,8 @@ def test_other_users_may_come_from_elsewhere(broker: Broker, stranger: Client) -
     [
         ("PLAIN", b"guest"),
         ("PLAIN", b"\0guest\0guest\0"),
+        ("PLAIN", b"guest\0guest\0guest"),
+        ("PLAIN", b"other\0guest\0guest"),
         ("AMQPLAIN", b""),
         ("AMQPLAIN", encode_table({"LOGIN": "guest"})[4:]),
         ("AMQPLAIN", encode_table({"LOGIN": 5, "PASSWORD": "guest"})[4:]),
@@ -188,7 +186,7 @@ def test_malformed_login_gets_no_answer(stranger: Client, mechanism: str, respon
 
 
 def test_credentials_are_read_or_refused() -> None:
-    assert credentials("PLAIN", b"as\0name\0word") == ("name", b"word")
+    assert credentials("PLAIN", b"\0name\0word") == ("name", b"word")
     assert credentials("AMQPLAIN", encode_table({"LOGIN": "n", "PASSWORD": "ż"})[4:]) == ("n", "ż".encode())
     with pytest.raises(SyntaxFault, match="PLAIN response invalid"):
         credentials("PLAIN", b"x")
@@ -298,7 +296,7 @@ def test_handshake_must_be_finished_in_time(stranger: Client, caplog: pytest.Log
     assert "handshake not finished in time" in caplog.text
 
 
-def test_finished_handshake_has_no_deadline(broker: Broker, connect: Connect) -> None:
-    broker.settings.ack_timeout_ms = 0
+def test_finished_handshake_has_no_deadline(connect: Connect) -> None:
     client = connect()
-    assert client.connection.tick_at > 1 << 60
+    client.connection.tick(client.connection.tick_at)
+    assert not client.connection.ended

@@ -11,9 +11,14 @@ from leveret.wire.spec import (
     BasicConsumeOk,
     BasicGet,
     BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
     BasicQos,
     BasicQosOk,
+    BasicRecover,
+    BasicReject,
     ChannelClose,
+    ChannelCloseOk,
     ConnectionClose,
     Method,
     QueueDeclare,
@@ -24,7 +29,7 @@ from leveret.wire.spec import (
 from leveret.wire.values import Table, Value
 
 if TYPE_CHECKING:
-    from tests.protocol.conftest import Client
+    from tests.protocol.conftest import Client, Heard
 
 Q = "queue 'q' in vhost '/'"
 
@@ -135,3 +140,79 @@ def test_good_consumer_arguments(client: Client, kind: str, arguments: Table) ->
     """SPEC §6.1 consumer arguments: those nobody knows are kept and ignored."""
     declared(client, kind)
     assert client.say(BasicConsume("q", "c", arguments=arguments)) == [BasicConsumeOk("c")]
+
+
+def got(client: Client, count: int, channel: int = 1) -> list[bytes]:
+    """The bodies that so many basic.get bring."""
+    heard = [client.say(BasicGet("q"), channel=channel) for _ in range(count)]
+    return [body_of(content) for _, content in heard]
+
+
+def body_of(content: Heard) -> bytes:
+    """The body of a message, with properties or without."""
+    assert isinstance(content, bytes | tuple)
+    return content if isinstance(content, bytes) else content[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "order"), [("quorum", None, b"cdab"), ("quorum", 20, b"abcd"), ("classic", None, b"abcd")]
+)
+@pytest.mark.parametrize(
+    "back", [(BasicNack(2, True, True),), (BasicReject(1, True), BasicReject(2, True)), (BasicRecover(True),)]
+)
+def test_what_a_client_gives_back(
+    client: Client, kind: str, limit: int | None, order: bytes, back: tuple[Method, ...]
+) -> None:
+    """SPEC §4.3: RabbitMQ's quorum queues without a delivery limit take it as if it had just come."""
+    arguments: dict[str, Value] = {} if limit is None else {"x-delivery-limit": limit}
+    declared(client, kind, **arguments)
+    client.publish("q", b"a", b"b", b"c", b"d")
+    assert got(client, 2) == [b"a", b"b"]
+    client.say(*back)
+    match client.say(BasicGet("q")):
+        case [BasicGetOk() as ok, content]:
+            assert (ok.redelivered, body_of(content)) == (order[:1] == b"a", order[:1])
+        case heard:
+            pytest.fail(f"nothing there: {heard}")
+    assert b"".join(got(client, 3)) == order[1:]
+
+
+def test_what_a_channel_had_comes_back_to_the_front(client: Client) -> None:
+    """SPEC §4.3: at the end of a channel a quorum queue has it at its front, with a limit or without."""
+    client.open(2)
+    declared(client, "quorum")
+    client.publish("q", b"a", b"b", b"c")
+    assert got(client, 2, channel=2) == [b"a", b"b"]
+    assert client.say(ChannelClose(200, ""), channel=2) == [ChannelCloseOk()]
+    assert got(client, 3) == [b"a", b"b", b"c"]
+
+
+def test_what_comes_back_to_the_front_stands_as_it_came_back(client: Client) -> None:
+    """SPEC §4.3: RabbitMQ's quorum queues put it behind what came back before."""
+    declared(client, "quorum", x_delivery_limit=20)
+    client.publish("q", b"a", b"b", b"c")
+    assert got(client, 2) == [b"a", b"b"]
+    client.say(BasicReject(2, True), BasicReject(1, True))
+    assert got(client, 3) == [b"b", b"a", b"c"]
+
+
+def test_consumers_give_back_one_after_the_other(client: Client) -> None:
+    """SPEC §4.3: first what was taken by basic.get, then by consumers' tags"""
+    declared(client, "quorum", x_delivery_limit=20)
+    client.say(BasicQos(0, 1))
+    for tag in "zy":
+        client.say(BasicConsume("q", tag))
+    client.publish("q", b"a", b"b", b"c", b"d")
+    assert got(client, 1) == [b"c"]
+    client.open(2)
+    client.say(QueueDeclare("other"), channel=2)
+    assert client.say(ChannelClose(200, "")) == [ChannelCloseOk()]
+    assert got(client, 4, channel=2) == [b"c", b"b", b"a", b"d"]
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_exclusive_consumers_are_as_any_other(client: Client, single: bool) -> None:
+    """SPEC §4.2 x-queue-type quorum: RabbitMQ does not look at the flag there."""
+    declared(client, "quorum", x_single_active_consumer=single)
+    for tag, exclusive in (("a", True), ("b", False), ("c", True)):
+        assert client.say(BasicConsume("q", tag, exclusive=exclusive)) == [BasicConsumeOk(tag)]

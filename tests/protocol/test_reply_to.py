@@ -15,6 +15,7 @@ from leveret.wire.spec import (
     BasicConsumeOk,
     BasicDeliver,
     BasicGet,
+    BasicQos,
     BasicReturn,
     ChannelClose,
     ChannelCloseOk,
@@ -114,3 +115,37 @@ def test_other_reply_to_is_left_as_it_is(asker: Client, reply_to: str) -> None:
     assert entry is not None
     assert reply_to.encode() in entry.message.content
     assert PREFIX.encode() not in entry.message.content
+
+
+@pytest.mark.parametrize("tag", ["c", "d", ""])
+def test_second_consumer_of_replies_is_refused(asker: Client, tag: str) -> None:
+    """SPEC §6.5 direct reply-to: with 406 whatever its tag; that of the first is none of the channel's others."""
+    close = ChannelClose(406, "PRECONDITION_FAILED - reply consumer already set", 60, 20)
+    assert asker.say(BasicConsume(NAME, tag, no_ack=True)) == [close]
+
+
+def test_tag_of_the_consumer_of_replies_may_be_had_by_another(asker: Client) -> None:
+    """SPEC §6.5 direct reply-to: as on RabbitMQ; who is cancelled first is the one for replies."""
+    assert asker.say(BasicConsume("q", "c", no_ack=True)) == [BasicConsumeOk("c")]
+    assert asker.say(BasicCancel("c")) == [BasicCancelOk("c")]
+    assert asker.broker.replies == {}
+    assert asker.publish("q", b"1") == [BasicDeliver("c", 1, False, "", "q"), b"1"]
+    assert asker.say(BasicCancel("c")) == [BasicCancelOk("c")]
+    assert asker.publish("q", b"2") == []
+
+
+def test_prefetch_of_the_channel_does_not_hold_back_answers(asker: Client, connect: Connect) -> None:
+    """SPEC §6.5 direct reply-to: RabbitMQ looks at no limit there."""
+    asker.say(BasicQos(0, 1, True), BasicConsume("q", "d"))
+    asker.publish("q", b"1")
+    asker.say(asker.message("r", b"?", properties=Properties(reply_to=NAME)))
+    (name,) = asker.broker.replies
+    connect().publish(name, b"!")
+    assert asker.heard()[1:] == [b"!"]
+
+
+def test_name_that_was_declared_is_the_last_one(asker: Client) -> None:
+    """SPEC §6.5 direct reply-to: RabbitMQ takes it for the last declared queue of the channel."""
+    asker.say(QueueDeclare(NAME))
+    close = ChannelClose(406, "PRECONDITION_FAILED - reply consumer cannot acknowledge", 60, 20)
+    assert asker.say(BasicConsume("", "e")) == [close]

@@ -147,8 +147,8 @@ def test_who_gave_back_takes_turns_with_those_who_had_room() -> None:
         queue.accept(MESSAGE, 0)
     entries = [*patient.delivered, *full.delivered]
     assert Requeue(entries, nothing).run(work)
-    assert [entry.seq for entry in full.delivered] == [2, 1]
-    assert [entry.seq for entry in patient.delivered] == [1, 3, 4, 2, 3, 4]
+    assert [entry.seq for entry in full.delivered] == [2, 2]
+    assert [entry.seq for entry in patient.delivered] == [1, 3, 4, 1, 3, 4]
 
 
 def test_what_comes_back_goes_to_the_highest_priority_first() -> None:

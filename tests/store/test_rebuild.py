@@ -7,7 +7,8 @@ from tests.properties.dialogue import EVERY_TYPE
 from tests.store.support import NOW, Rig, Taker, body, letter
 
 from leveret.broker.broker import add_guest
-from leveret.broker.message import Entry
+from leveret.broker.message import Entry, is_stub
+from leveret.broker.rewriting import make_origin
 from leveret.broker.vhost import VirtualHost
 from leveret.wire.content import properties_of
 from leveret.wire.values import kind_of
@@ -399,3 +400,49 @@ def test_consumer_gets_what_is_back(rig: Rig) -> None:
     again.publish(letter(b"new"))
     assert [body(entry.message) for entry in taker.taken] == [b"0", b"1", b"2", b"new"]
     assert again.restarted().bodies("q") == []
+
+
+def test_what_a_client_gave_back_to_a_quorum_queue_stays_at_its_end(rig: Rig) -> None:
+    """SPEC §4.3, §8.1: in its new place, once, with its count and the rest of its time, also if that has been copied."""
+    rig.queue("q", arguments={"x-queue-type": "quorum", "x-message-ttl": 60_000})
+    rig.broker.work.now = NOW
+    for number in range(4):
+        rig.publish(letter(b"%d" % number, delivery_mode=2))
+    queue = rig.vhost.queues["q"]
+    for _ in range(2):
+        queue.requeue([rig.take("q"), rig.take("q")], True)
+        rig.settle_down()
+    queue.requeue([rig.take("q")], True)
+    expected = [(b"1", 1, NOW + 60_000), (b"2", 1, NOW + 60_000), (b"3", 1, NOW + 60_000), (b"0", 2, NOW + 60_000)]
+    rig.settle_down()
+    for again in (rig, rig.again(), rig.restarted()):
+        found = [(body(entry.message), entry.delivery_count, entry.expires_at) for entry in ready(again, "q")]
+        assert found == expected
+        assert again.vhost.queues["q"].next_seq == 10
+
+
+def test_stub_that_is_given_back_to_a_quorum_queue_goes_to_its_end(rig: Rig) -> None:
+    """SPEC §8.5: of what is unacknowledged beyond the window the content is read again for that."""
+    rig.queue("q", arguments={"x-queue-type": "quorum"})
+    for number in range(3):
+        rig.publish(letter(b"%d" % number))
+    rig.settle_down()
+    queue, entry = rig.vhost.queues["q"], rig.take("q")
+    rig.store.strip(queue, [entry])
+    rig.settle_down()
+    assert is_stub(entry.message)
+    queue.requeue([entry], True)
+    rig.settle_down()
+    assert rig.again().bodies("q") == [b"1", b"2", b"0"]
+
+
+def test_blind_copies_are_kept(rig: Rig) -> None:
+    """SPEC §3.6 BCC, §8.1: a dead letter goes by these keys after a restart too, however long they are."""
+    rig.queue("q")
+    message = letter(b"x")
+    message.origin = make_origin("", "q", ("b", "", "long" * 1000))
+    rig.publish(message)
+    again = rig.restarted()
+    (entry,) = ready(again, "q")
+    assert entry.message.origin.blind == message.origin.blind
+    assert (entry.message.origin.routing_key, entry.message.origin.address) == ("q", message.origin.address)

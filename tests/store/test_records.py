@@ -9,6 +9,7 @@ from leveret.store.layout import COMMIT, COUNT_MAX, MESSAGE, NUMBERS_SIZE, PLACE
 from leveret.store.records import (
     ORIGINS_MAX,
     Place,
+    blind_address,
     content_size,
     copy_message,
     origin_of,
@@ -156,3 +157,10 @@ def test_body_is_whole_after_the_way_there_and_back() -> None:
     """SPEC §8.1: bodies of several frames come back whole."""
     message = in_frames(1000, 300)
     assert body(read_message(bytes(written(message, [])), 8)) == bytes(1000)
+
+
+@pytest.mark.parametrize("cut", range(1, 9))
+def test_address_that_is_cut_short_is_found_out(cut: int) -> None:
+    address = blind_address(make_origin("x", "k", ("abcd",)))
+    with pytest.raises(OSError, match="the data folder has changed"):
+        origin_of(address[:-cut] if cut < 8 else address[:3])

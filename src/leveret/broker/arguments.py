@@ -28,6 +28,7 @@ class Traits:
     """
 
     __slots__ = (
+        "consumer_timeout_ms",
         "counts_deliveries",
         "dead_letter_exchange",
         "dead_letter_routing_key",
@@ -39,6 +40,8 @@ class Traits:
         "max_priority",
         "message_ttl_ms",
         "overflow",
+        "quorum",
+        "requeues_behind",
         "single_active_consumer",
         "stay_of",
     )
@@ -58,6 +61,22 @@ class Traits:
         # A message that was given back says how often (x-delivery-count).
         self.counts_deliveries = False
         self.stay_of: Callable[[Message], int] | None = None
+        self.consumer_timeout_ms: int | None = None
+        self.quorum = False
+        # What a client gives back goes to the end.
+        self.requeues_behind = False
+
+    def ttl_ms_of(self, message: "Message") -> int:
+        """How long a message may stay; -1 for as long as it likes."""
+        if self.stay_of is not None:
+            return self.stay_of(message)
+        if self.message_ttl_ms is None:
+            return message.ttl_ms
+        return self.message_ttl_ms if message.ttl_ms < 0 else min(self.message_ttl_ms, message.ttl_ms)
+
+    def pageable(self) -> bool:
+        """Not with priorities, nor where messages are told apart or stay for times of their own: their places stay."""
+        return not (self.max_priority or self.deduplicates or self.stay_of is not None)
 
 
 # Where RabbitMQ takes the smaller of argument, policy and operator policy.
@@ -94,8 +113,19 @@ def traits_of(arguments: Table, policy: Table, operator_policy: Table) -> Traits
     traits.max_priority = priority if isinstance(priority, int) else 0
     traits.single_active_consumer = arguments.get("x-single-active-consumer") is True
     traits.deduplicates = arguments.get("x-message-deduplication") is True
-    traits.counts_deliveries = traits.delivery_limit is not None or queue_type(arguments) == "quorum"
+    traits.consumer_timeout_ms = _consumer_timeout(arguments, policy)
+    traits.quorum = queue_type(arguments) == "quorum"
+    traits.counts_deliveries = traits.delivery_limit is not None or traits.quorum
+    # RabbitMQ: without a limit a quorum queue writes a message anew that a client gives back, behind all others.
+    traits.requeues_behind = traits.quorum and traits.delivery_limit is None
     return traits
+
+
+def _consumer_timeout(arguments: Table, policy: Table) -> int | None:
+    # RabbitMQ: nobody looks at the argument when the queue is declared.
+    given = (arguments.get("x-consumer-timeout"), policy.get("consumer-timeout"))
+    times = [int(value) for value in given if isinstance(value, int) and not isinstance(value, bool) and value >= 0]
+    return min(times, default=None)
 
 
 def _overflow(arguments: Table, policies: Table) -> str:

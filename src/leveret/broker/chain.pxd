@@ -29,6 +29,10 @@ cdef class Chain:
     cdef _skip_husks(self)
     cdef _sweep(self)
 
+cdef class Returns(Chain):
+    @cython.locals(entry=Entry)
+    cpdef put_back(self, list entries)
+
 cdef class Priorities(Chain):
     cdef int _limit
     cdef int _highest

@@ -1,15 +1,19 @@
 """Ready entries in order: a chain, with what was given back before it, or one such chain for each priority.
 
-(1) What was given back stands, in order of seq, before everything that was never taken: whatever was taken came from
-    the front, so every seq in `_requeued` is below every seq in the chain.
+(1) What was given back stands, in order of seq (but see `Returns`), before everything that was never taken: whatever was
+    taken came from the front, so every seq in `_requeued` is below every seq in the chain.
 (2) Not a list: a long one would have to be copied to grow, and the garbage collector would look through it.
 (3) An entry removed from the middle stays as a husk (`waiting` is False, its message gone) until it comes to the front,
     or until there are more husks than entries.
 """
 
 from bisect import insort
+from typing import TYPE_CHECKING
 
 from leveret.broker.message import Entry, is_stub
+
+if TYPE_CHECKING:
+    from leveret.broker.arguments import Traits
 
 HUSKS_MAX = 1024
 
@@ -187,6 +191,20 @@ class Chain:
         unchain(self._head)
 
 
+class Returns(Chain):
+    """Entries of a quorum queue: what is given back stands before the others, and behind what was given back before.
+
+    RabbitMQ: such a queue keeps it in a queue of its own.
+    """
+
+    __slots__ = ()
+
+    def put_back(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            entry.waiting = True
+        self._requeued[:0] = entries[::-1]
+
+
 class Priorities(Chain):
     """Entries of several priorities, the highest first; a message's own counts up to `limit`."""
 
@@ -238,6 +256,15 @@ class Priorities(Chain):
         level = min(entry.message.flags >> 24, self._limit)
         self._highest = max(self._highest, level)
         return self._levels[level]
+
+
+def chain_for(chain: Chain, traits: "Traits") -> Chain:
+    """This chain, or an empty one of the kind that such a queue has: it is asked for before there are messages."""
+    if traits.max_priority:
+        return chain if isinstance(chain, Priorities) else Priorities(traits.max_priority)
+    if traits.quorum:
+        return chain if isinstance(chain, Returns) else Returns()
+    return chain
 
 
 def unchain(entry: Entry | None) -> None:

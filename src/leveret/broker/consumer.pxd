@@ -44,11 +44,15 @@ cdef class Rotation:
     cdef public list oversized
     cdef public Py_ssize_t active_count
     cdef public bint single
+    cdef public bint in_order
+    cdef public Consumer chosen
     cdef public bint paused
     cpdef add(self, Consumer consumer)
     cpdef remove(self, Consumer consumer)
     @cython.locals(consumer=Consumer)
     cpdef list empty(self)
+    cdef Consumer _successor(self)
+    @cython.locals(level=Level)
     cpdef activate(self, Consumer consumer)
     @cython.locals(waiting=list, consumer=Consumer)
     cpdef revive(self)

@@ -8,6 +8,7 @@ kind of consumer overrides; the queue itself never learns who listens.
       room, but not for so large a message, is in `oversized` and is revived when another message comes first.
   (3) A consumer without acknowledgement uses no window, but waits while its channel's count is used up.
   (4) While it is `paused` nobody is in the rotation.
+  (5) Who comes, or comes back, stands behind all others of its priority, whoever had the last message.
 """
 
 from typing import TYPE_CHECKING
@@ -135,9 +136,12 @@ class Level:
 
 
 class Rotation:
-    """The consumers of one queue; with `single` only the first of them is active."""
+    """The consumers of one queue; with `single` only one of them is active, the `chosen`.
 
-    __slots__ = ("active_count", "everyone", "levels", "oversized", "paused", "single")
+    Its successor is the first of those with the highest priority; with `in_order`, the first of all.
+    """
+
+    __slots__ = ("active_count", "chosen", "everyone", "in_order", "levels", "oversized", "paused", "single")
 
     def __init__(self) -> None:
         self.everyone: list[Consumer] = []
@@ -145,6 +149,8 @@ class Rotation:
         self.oversized: list[Consumer] = []
         self.active_count = 0
         self.single = False
+        self.in_order = False
+        self.chosen: Consumer | None = None
         self.paused = False
 
     def check_new(self, consumer: Consumer, title: str) -> None:
@@ -160,6 +166,8 @@ class Rotation:
     def add(self, consumer: Consumer) -> None:
         self.everyone.append(consumer)
         consumer.subscribed = True
+        if self.single and self.chosen is None:
+            self.chosen = consumer
         self.activate(consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -167,8 +175,15 @@ class Rotation:
         consumer.subscribed = False
         if consumer.active:
             self._deactivate(self._level(consumer.priority), consumer)
-        if self.single and self.everyone:
-            self.activate(self.everyone[0])
+        if consumer is self.chosen:
+            self.chosen = self._successor()
+            if self.chosen is not None:
+                self.activate(self.chosen)
+
+    def _successor(self) -> Consumer | None:
+        if self.in_order or not self.everyone:
+            return self.everyone[0] if self.everyone else None
+        return max(self.everyone, key=_priority)
 
     def empty(self) -> list[Consumer]:
         """Remove all consumers, and return them."""
@@ -186,11 +201,14 @@ class Rotation:
         """Put a consumer that has room again at the end of the turn."""
         if consumer.active or not consumer.subscribed or self.paused:
             return
-        if self.single and consumer is not self.everyone[0]:
+        if self.single and consumer is not self.chosen:
             return
         consumer.active = True
         self.active_count += 1
-        self._level(consumer.priority).active.append(consumer)
+        level = self._level(consumer.priority)
+        # Behind the one that had its turn last; who is next stays so.
+        level.active.insert(level.turn, consumer)
+        level.turn += 1
 
     def next(self, size: int) -> Consumer | None:
         """The consumer whose turn it is to take a body of `size` bytes, if any can."""
@@ -247,3 +265,7 @@ class Rotation:
             level.turn -= 1
         consumer.active = False
         self.active_count -= 1
+
+
+def _priority(consumer: Consumer) -> int:
+    return consumer.priority

@@ -106,15 +106,17 @@ def dead_letter(
         headers.pop("CC", None)
     properties.headers = headers
     properties.expiration = None
-    key = origin.routing_key if routing_key is None else routing_key
-    keys = [key, *copies] if routing_key is None else [key]
-    return rewritten(message, properties, make_origin(exchange, key)), keys
+    key, blind = (origin.routing_key, origin.blind) if routing_key is None else (routing_key, ())
+    keys = [key, *copies, *blind] if routing_key is None else [key]
+    return rewritten(message, properties, make_origin(exchange, key, blind)), keys
 
 
 def record_death(
     headers: dict[str, Any], reason: str, queue_name: str, origin: Origin, copies: list[str], ttl: str | None, now: int
 ) -> None:
     """Write a death into a message's headers."""
+    # RabbitMQ: who says that it has died before, is not told of a first death.
+    first = "x-death" not in headers
     deaths = known_deaths(headers.get("x-death"))
     same = deaths.pop((queue_name, reason), None)
     if same is not None:
@@ -133,7 +135,8 @@ def record_death(
     headers["x-death"] = [death, *deaths.values()]
     facts = {"reason": reason, "queue": queue_name, "exchange": origin.exchange}
     for name, fact in facts.items():
-        headers.setdefault(f"x-first-death-{name}", fact)
+        if first:
+            headers[f"x-first-death-{name}"] = fact
         headers[f"x-last-death-{name}"] = fact
 
 

@@ -5,6 +5,7 @@ cdef class Origin:
     cdef public str exchange
     cdef public str routing_key
     cdef public bytes address
+    cdef public tuple blind
 
 @cython.final
 cdef class Message:
@@ -37,3 +38,6 @@ cpdef bint is_stub(Message message)
 
 @cython.locals(entry=Entry)
 cpdef Entry new_entry(Message message, long long seq)
+
+@cython.locals(entry=Entry)
+cpdef Entry renewed_entry(Entry old, Message message, long long seq)

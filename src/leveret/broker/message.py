@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 class Origin:
     """Where messages were published to; shared by all messages of one route.
 
-    `address` is exchange and routing key as a delivery carries them, up to the end of its frame.
+    `address` is exchange and routing key as a delivery carries them, up to the end of its frame. `blind` are the keys of a
+    header BCC, which nobody sees: wherever the message is routed again, it goes by them too.
     """
 
-    __slots__ = ("address", "exchange", "routing_key")
+    __slots__ = ("address", "blind", "exchange", "routing_key")
 
-    def __init__(self, exchange: str, routing_key: str, address: bytes) -> None:
+    def __init__(self, exchange: str, routing_key: str, address: bytes, blind: tuple[str, ...] = ()) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
         self.address = address
+        self.blind = blind
 
 
 class Message:
@@ -114,4 +116,13 @@ def new_entry(message: Message, seq: int) -> Entry:
     entry.expires_at = 0
     entry.delivery_count = 0
     entry.location = 0
+    return entry
+
+
+def renewed_entry(old: Entry, message: Message, seq: int) -> Entry:
+    """Another place for a message that was given back."""
+    entry = new_entry(message, seq)
+    entry.redelivered = True
+    entry.expires_at = old.expires_at
+    entry.delivery_count = old.delivery_count
     return entry

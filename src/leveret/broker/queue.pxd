@@ -1,7 +1,7 @@
 cimport cython
 from leveret.broker.chain cimport Chain
 from leveret.broker.consumer cimport Consumer, Rotation
-from leveret.broker.message cimport Entry, Message, is_stub, new_entry
+from leveret.broker.message cimport Entry, Message, is_stub, new_entry, renewed_entry
 from leveret.broker.pages cimport Page, Pages, Sizes
 from leveret.broker.tally cimport Tally
 from leveret.broker.work cimport Task, Work
@@ -68,7 +68,9 @@ cdef class Queue:
     cpdef settle(self, Entry entry)
     cpdef reject(self, Entry entry)
     @cython.locals(entry=Entry, kept=list)
-    cpdef requeue(self, list entries)
+    cpdef requeue(self, list entries, bint refused=*)
+    @cython.locals(message=Message, entry=Entry)
+    cdef bint _come_again(self, Entry old) except -1
     @cython.locals(entry=Entry)
     cpdef restore(self, object entries, long long next_seq)
     cpdef Py_ssize_t purge(self) except -1

@@ -17,15 +17,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import Traits
-from leveret.broker.chain import Chain, Priorities
+from leveret.broker.chain import Chain, chain_for
 from leveret.broker.chores import Discard, Dispatch, Expire, Farewell, Trim
 from leveret.broker.consumer import Consumer, Rotation
 from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
-from leveret.broker.message import Entry, Message, is_stub, new_entry
+from leveret.broker.message import Entry, Message, is_stub, new_entry, renewed_entry
 from leveret.broker.pages import FLOOD_BYTES, Page, Pages, Sizes
 from leveret.broker.rewriting import counted
 from leveret.broker.shelf import Shelf
+from leveret.broker.storage import Damaged
 from leveret.broker.tally import Tally
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
@@ -209,8 +210,8 @@ class Queue:
         self._forget(entry)
         self._bury(entry, "rejected")
 
-    def requeue(self, entries: list[Entry]) -> None:
-        """Put unacknowledged messages back where they were, marked as delivered before."""
+    def requeue(self, entries: list[Entry], refused: bool = False) -> None:
+        """Put unacknowledged messages back where they were, marked as delivered before; `refused` if a client asks."""
         kept = []
         for entry in entries:
             self._give_back(entry)
@@ -218,6 +219,8 @@ class Queue:
                 self._gone(entry)
                 continue
             if self._worn_out(entry):
+                continue
+            if refused and self.traits.requeues_behind and self._come_again(entry):
                 continue
             if entry.location != 0 and self.ledger is not None:
                 self.ledger.requeue(entry)
@@ -233,8 +236,27 @@ class Queue:
             if self.cut:
                 self._expiring().cut(kept)
             self._watch(kept)
-            self._trim()
-            self.rotation.revive()
+        self._trim()
+        self.rotation.revive()
+
+    def _come_again(self, old: Entry) -> bool:
+        """Have a message that was given back come as if for the first time; False if it cannot be read."""
+        try:
+            message = self.work.storage.fetch(old)
+        except Damaged:
+            return False
+        if self.cut:
+            self._expiring().cut([old])
+        entry = renewed_entry(old, message, self.next_seq)
+        self.next_seq += 1
+        if self.ledger is not None and message.flags & PERSISTENT:
+            self.work.place(message, self, entry)
+        # In the batch of its new place: both count, or none.
+        self._gone(old)
+        entry.message = counted(message, entry.delivery_count)
+        self._add(entry)
+        self._watch([entry])
+        return True
 
     def expire(self, now: int) -> None:
         """Drop what has expired."""
@@ -298,8 +320,7 @@ class Queue:
     def apply(self, traits: Traits, now: int) -> None:
         """Follow these limits and times from now on."""
         self.traits = traits
-        if traits.max_priority and not isinstance(self.chain, Priorities):
-            self.chain = Priorities(traits.max_priority)
+        self.chain = chain_for(self.chain, traits)
         if traits.deduplicates and self.deduplication is None:
             self.deduplication = Deduplication(self.arguments)
         if traits.expires_ms is not None:
@@ -307,6 +328,7 @@ class Queue:
                 self.lease = Lease(self, self._timers, now)
             self.lease.renew(now)
         self.rotation.single = traits.single_active_consumer
+        self.rotation.in_order = traits.quorum
         limits = (traits.message_ttl_ms, traits.max_length, traits.max_bytes, traits.stay_of, self.hold)
         self.special = traits.deduplicates or any(limit is not None for limit in limits)
         if traits.message_ttl_ms is not None and (self.ready_count or self.unacked_count):
@@ -455,7 +477,7 @@ class Queue:
 
     def _strip(self, entry: Entry) -> None:
         """Beyond the window even what is unacknowledged is only in storage."""
-        if not self.work.storage.pages or not self.pageable():
+        if not self.work.storage.pages or not self.traits.pageable():
             return
         self.handed.append(entry)
         if len(self.handed) > self.sizes.page_count:
@@ -485,16 +507,11 @@ class Queue:
         if self.paged or not self.work.storage.pages:
             return
         if self.ready_count > self.sizes.window_count or self.ready_bytes > self.sizes.window_bytes:
-            if self.pageable():
+            if self.traits.pageable():
                 self.paged = True
                 self.back_seq = self.next_seq
             else:
                 self.shelf.add(self, entry)
-
-    def pageable(self) -> bool:
-        """Not with priorities, nor where messages are told apart or stay for times of their own: their places stay."""
-        traits = self.traits
-        return not (traits.max_priority or traits.deduplicates or traits.stay_of is not None)
 
     def _low(self) -> bool:
         """Whether so little is in memory in front that more should be brought back."""
@@ -508,14 +525,6 @@ class Queue:
         self.back_bytes += entry.message.body_size
         if self.back_count >= 2 * self.sizes.page_count or self.back_bytes >= 2 * self.sizes.page_bytes:
             self.work.storage.page_out(self)
-
-    def front_paged_out(self, pages: Pages) -> None:
-        """Storage has made pages of what was in front and was never taken."""
-        self.pages.put_before(pages)
-        self.shelf.put_rest(self, self.chain.entries())
-        if not self.paged and pages.count:
-            self.paged = True
-            self.back_seq = self.next_seq
 
     def _load(self) -> None:
         """Bring the next page to the front; without one, the back is the front."""
@@ -668,7 +677,7 @@ class Queue:
         self.tally.publish += 1
         if self.deduplication is not None:
             self.deduplication.add(key)
-        ttl_ms = self._ttl_ms(message)
+        ttl_ms = traits.ttl_ms_of(message)
         if ttl_ms >= 0:
             entry.expires_at = now + ttl_ms
         stored = self.ledger is not None and message.flags & PERSISTENT
@@ -698,15 +707,6 @@ class Queue:
         self._trim()
         self.dispatch()
         return True
-
-    def _ttl_ms(self, message: Message) -> int:
-        """How long a message may stay; -1 for as long as it likes."""
-        ttl_ms = self.traits.message_ttl_ms
-        if self.traits.stay_of is not None:
-            return self.traits.stay_of(message)
-        if ttl_ms is None:
-            return message.ttl_ms
-        return ttl_ms if message.ttl_ms < 0 else min(ttl_ms, message.ttl_ms)
 
     def _too_much(self, count: int, size: int) -> bool:
         """Whether that many messages and body bytes more are over a limit."""

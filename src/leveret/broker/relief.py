@@ -78,7 +78,7 @@ class Relief(Task):
         work.left -= 1 + (queue.ready_count - queue.pages.count) // MESSAGES_A_COST
         if queue.deleted or queue.loading is not None:
             return
-        if queue.pageable():
+        if queue.traits.pageable():
             self._storage.page_out_all(queue)
         else:
             queue.shelf.put(queue, queue.chain.entries())
@@ -95,7 +95,7 @@ def delaying(vhost: "VirtualHost") -> list[Queue]:
 def held_bytes(queue: Queue) -> int:
     """About how much of what a queue has ready is in memory, and need not be."""
     size = queue.ready_bytes - queue.pages.body_bytes - queue.shelf.body_bytes
-    count = queue.ready_count - queue.pages.count if queue.pageable() else 0
+    count = queue.ready_count - queue.pages.count if queue.traits.pageable() else 0
     if isinstance(queue.loading, Page):
         size -= queue.loading.body_bytes
         count -= queue.loading.live_count

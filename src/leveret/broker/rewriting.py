@@ -28,9 +28,9 @@ def counted(message: Message, delivery_count: int) -> Message:
     return rewritten(message, properties, message.origin)
 
 
-def make_origin(exchange: str, routing_key: str) -> Origin:
+def make_origin(exchange: str, routing_key: str, blind: tuple[str, ...] = ()) -> Origin:
     address = encode_short_string(exchange) + encode_short_string(routing_key) + END
-    return Origin(exchange, routing_key, address)
+    return Origin(exchange, routing_key, address, blind)
 
 
 def carbon_copies(headers: Table, name: str) -> list[str]:

@@ -63,7 +63,8 @@ class Router:
             for destination in found:
                 if self._reach(destination, queues, pending):
                     live = True
-            if not live and source.alternate is not None:
+            # RabbitMQ: as an alternate the default exchange leads nowhere, as nothing is bound to it.
+            if not live and source.alternate:
                 alternate = self._exchanges.get(source.alternate)
                 if alternate is not None:
                     self._reach(alternate, queues, pending)

@@ -4,7 +4,7 @@
 the set of all nodes it could have reached so far, each at most once a word. So the cost is bounded by nodes times words
 whatever the patterns are, and by a few nodes a word in practice: nothing is tried twice and nothing backtracks.
 
-  (1) Adjacent `#` mean the same as one and are stored as one.
+  (1) Adjacent `#` mean the same as one and are stored as one.  RabbitMQ: an empty key, or pattern, has no word.
   (2) A node without destinations and children does not stay.
 """
 
@@ -86,7 +86,7 @@ class TopicExchange(Exchange):
         self._stamp += 1
         reached: list[Node] = []
         self._reach(self._root, reached)
-        for word in routing_key.split("."):
+        for word in routing_key.split(".") if routing_key else ():
             self._stamp += 1
             current = reached
             reached = []
@@ -146,7 +146,7 @@ def words_of(pattern: str) -> list[str]:
     """The words of a binding's pattern, adjacent `#` as one."""
     words: list[str] = []
     last = ""
-    for word in pattern.split("."):
+    for word in pattern.split(".") if pattern else ():
         if word != "#" or last != "#":
             words.append(word)
         last = word

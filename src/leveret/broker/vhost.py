@@ -596,7 +596,7 @@ class VirtualHost:
     def publish(self, exchange: Exchange, message: Message, now: int) -> None:
         """Route a message anew that a client has published before, and give it to the queues it reaches."""
         properties = properties_of(message.content, message.header_size)
-        keys = [message.origin.routing_key, *carbon_copies(properties.headers or {}, "CC")]
+        keys = [message.origin.routing_key, *carbon_copies(properties.headers or {}, "CC"), *message.origin.blind]
         queues = self.router.route_all(exchange, keys, properties)
         self.router.keep(message, now)
         for queue in queues:

@@ -108,7 +108,7 @@ def exclusive_tag(queue: Queue) -> str | None:
 
 
 def single_tag(queue: Queue) -> str | None:
-    return queue.rotation.everyone[0].tag if queue.rotation.single and queue.rotation.everyone else None
+    return None if queue.rotation.chosen is None else queue.rotation.chosen.tag
 
 
 def head_timestamp(queue: Queue) -> int | None:

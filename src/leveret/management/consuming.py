@@ -55,7 +55,8 @@ def consumers_of(ask: "Ask", queue: Queue) -> list[dict[str, Any]]:
 def consumer_view(ask: "Ask", channel: Channel, consumer: Subscriber) -> dict[str, Any]:
     """A consumer as the API shows it."""
     queue = consumer.queue
-    waiting = queue.rotation.single and queue.rotation.everyone and queue.rotation.everyone[0] is not consumer
+    own = queue.traits.consumer_timeout_ms
+    waiting = queue.rotation.single and queue.rotation.chosen is not consumer
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": queue.name, "vhost": channel.vhost.name},
@@ -67,5 +68,5 @@ def consumer_view(ask: "Ask", channel: Channel, consumer: Subscriber) -> dict[st
         "prefetch_count": consumer.window.count_limit,
         "priority": consumer.priority,
         "arguments": plain(consumer.arguments),
-        "consumer_timeout": ask.broker.settings.ack_timeout_ms,
+        "consumer_timeout": ask.broker.settings.ack_timeout_ms if own is None else own,
     }

@@ -85,16 +85,26 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         raise NotAllowed(f"attempt to reuse consumer tag '{m.consumer_tag}'")
     if name == REPLY_TO:
         check_reply_consumer(channel, m.no_ack)
-        queue = open_reply_to(channel)
+        consumer = channel.reply_consumer = _subscriber(channel, m, open_reply_to(channel), Window())
     else:
         channel.session.rights.check_queue("read", name)
         queue = channel.vhost.queue(name, channel.session)
         check_consumer_arguments(m.arguments, queue.arguments, queue.title)
         if channel.shared.limited() and queue_type(queue.arguments) == "quorum":
             raise NotImplementedFault(f"{queue.title} does not support global qos")
-    tag = m.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
+        consumer = _subscriber(channel, m, queue, channel.shared)
+        # RabbitMQ: quorum queues know no exclusive consumers.
+        if queue_type(queue.arguments) != "quorum":
+            queue.rotation.check_new(consumer, queue.title)
+        channel.consumers[consumer.tag] = consumer
+    # The answer goes before the first message.
+    reply(channel, m.no_wait, BasicConsumeOk(consumer.tag))
+    consumer.queue.subscribe(consumer)
+
+
+def _subscriber(channel: "Channel", m: BasicConsume, queue: Queue, shared: Window) -> Subscriber:
     consumer = Subscriber(
-        tag,
+        m.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}",
         channel.number,
         channel.output,
         channel.unacked,
@@ -104,24 +114,22 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         no_ack=m.no_ack,
         exclusive=m.exclusive,
         window=Window(channel.prefetch.count_limit, channel.prefetch.size_limit),
-        shared=channel.shared,
+        shared=shared,
         arguments=m.arguments,
         priority=priority_of(m.arguments),
     )
+    consumer.queue = queue
     consumer.trace = channel.tracer()
-    queue.rotation.check_new(consumer, queue.title)
-    channel.consumers[tag] = consumer
-    # The answer goes before the first message.
-    reply(channel, m.no_wait, BasicConsumeOk(tag))
-    queue.subscribe(consumer)
+    return consumer
 
 
 def on_basic_cancel(channel: "Channel", m: BasicCancel) -> None:
-    consumer = channel.consumers.pop(m.consumer_tag, None)
-    if consumer is not None:
+    if channel.reply_consumer is not None and channel.reply_consumer.tag == m.consumer_tag:
+        close_reply_to(channel)
+    elif m.consumer_tag in channel.consumers:
+        consumer = channel.consumers.pop(m.consumer_tag)
         queue: Queue = consumer.queue
         queue.cancel(consumer)
-        close_reply_to(channel, consumer)
         # RabbitMQ: an auto-delete queue is gone before its last consumer hears cancel-ok, and so for the next method.
         if queue.auto_delete and not queue.deleted and not queue.consumer_count:
             channel.vhost.remove_queue(queue)
@@ -200,7 +208,7 @@ def _check_requeue(requeue: bool) -> None:
 
 
 def _recover(channel: "Channel") -> None:
-    channel.session.do(Requeue(channel.unacked.take_all(), channel.after_settling))
+    channel.session.do(Requeue(channel.unacked.take_all(), channel.after_settling, refused=True))
 
 
 def on_confirm_select(channel: "Channel", m: ConfirmSelect) -> None:

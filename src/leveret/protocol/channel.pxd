@@ -50,7 +50,8 @@ cdef class Channel:
     cdef public Window shared
     cdef public Window prefetch
     cdef public str last_queue_name
-    cdef public str reply_to
+    cdef public object reply_consumer
+    cdef public list held_cancels
     cdef public Tally tally
     cdef long long _epoch
     cdef dict _routes

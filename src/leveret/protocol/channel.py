@@ -7,7 +7,7 @@ basic.nack, basic.reject. The other methods are decoded and handled by `topology
   (2) A route is remembered by the bytes of its basic.publish, if it depends on nothing else, until the broker's epoch
       changes: a right revoked between two publishes of one burst is felt by the second. It counts its messages, and
       when it is forgotten, or somebody asks (`tell_parts`), they go to the tallies' parts.
-  (3) A channel that was closed for an error ignores everything but channel.close and channel.close-ok.
+  (3) A channel that was closed for an error ignores everything but channel.close and channel.close-ok, and cannot be opened.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ from leveret.protocol.expiration import PAST, parse_expiration, ttl_until
 from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.leaving import Leave
-from leveret.protocol.reply_to import PREFIX, with_reply_to
+from leveret.protocol.reply_to import PREFIX, close_reply_to, with_reply_to
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, nothing, settlement
 from leveret.protocol.spread import Spread
@@ -136,12 +136,13 @@ class Channel:
         "confirms",
         "consumers",
         "deadlines",
+        "held_cancels",
         "incoming",
         "last_queue_name",
         "number",
         "output",
         "prefetch",
-        "reply_to",
+        "reply_consumer",
         "session",
         "shared",
         "state",
@@ -167,7 +168,10 @@ class Channel:
         self.shared = Window()
         self.prefetch = Window()
         self.last_queue_name = ""
-        self.reply_to = ""
+        # Not one of the others: RabbitMQ lets one of those have its tag.
+        self.reply_consumer: Subscriber | None = None
+        # What is said of cancelled consumers when an answer that goes first has gone.
+        self.held_cancels: list[Method] | None = None
         self.tally = Tally()
         self._epoch = 0
         self._routes: dict[bytes, Route] = {}
@@ -232,6 +236,8 @@ class Channel:
                 del self.session.channels[self.number]
             elif isinstance(method, ChannelClose):
                 self.output.write_method(self.number, ChannelCloseOk())
+            elif isinstance(method, ChannelOpen):
+                raise ChannelError("second 'channel.open' seen")
             return
         if not isinstance(method, ChannelOpen):
             raise ChannelError("expected 'channel.open'")
@@ -545,7 +551,9 @@ class Channel:
         queues = self._route_copies(exchange, keys, properties)
         if "BCC" in headers:
             properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
-            message = rewritten(message, properties, message.origin)
+            origin = message.origin
+            blind = tuple(carbon_copies(headers, "BCC"))
+            message = rewritten(message, properties, Origin(origin.exchange, origin.routing_key, origin.address, blind))
         self.vhost.router.keep(message, self.session.now)
         return message, queues
 
@@ -674,7 +682,7 @@ class Channel:
 
     def resume_consumers(self) -> None:
         """Count in again every consumer that may have room, beginning with another one each time."""
-        consumers = list(self.consumers.values())
+        consumers = self._all_consumers()
         if not consumers:
             return
         self._turn += 1
@@ -685,12 +693,18 @@ class Channel:
         for consumer in waiting:
             consumer.queue.dispatch()
 
+    def _all_consumers(self) -> list[Subscriber]:
+        consumers = list(self.consumers.values())
+        if self.reply_consumer is not None:
+            consumers.append(self.reply_consumer)
+        return consumers
+
     def recheck(self) -> None:
         """Rights, or whether the vhost is traced, have changed."""
-        for consumer in list(self.consumers.values()):
+        for consumer in self._all_consumers():
             queue = consumer.queue
             consumer.trace = self.tracer()
-            if queue.name not in self.broker.replies and not self.session.rights.allows("read", queue.name):
+            if consumer is not self.reply_consumer and not self.session.rights.allows("read", queue.name):
                 queue.cancel(consumer)
                 self.on_consumer_cancelled(consumer)
 
@@ -704,8 +718,21 @@ class Channel:
             # It was cancelled, or its channel closed, before this could be said.
             return
         del self.consumers[consumer.tag]
-        if self.session.capable("consumer_cancel_notify"):
-            self.output.write_method(self.number, BasicCancel(consumer.tag, no_wait=True))
+        if not self.session.capable("consumer_cancel_notify"):
+            return
+        cancel = BasicCancel(consumer.tag, no_wait=True)
+        if self.held_cancels is not None:
+            self.held_cancels.append(cancel)
+        else:
+            self.output.write_method(self.number, cancel)
+
+    def answer_before_cancels(self, answer: Method) -> None:
+        """Answer, and then tell of the consumers that were cancelled since `held_cancels` was set."""
+        self.output.write_method(self.number, answer)
+        for cancel in self.held_cancels or ():
+            self.output.write_method(self.number, cancel)
+        self.held_cancels = None
+        self.output.wake()
 
     def close(self) -> None:
         """Close as the client asked: give everything back, then say so."""
@@ -744,6 +771,7 @@ class Channel:
         self.tally = Tally()
         consumers = list(self.consumers.values())
         self.consumers = {}
+        close_reply_to(self)
         if self.incoming is not None:
             self.session.count_incomplete(-len(self.incoming.body))
             self.incoming = None

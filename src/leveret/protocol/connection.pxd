@@ -6,7 +6,7 @@ from leveret.protocol.session cimport Session
 from leveret.wire.frames cimport FrameReader
 from leveret.wire.output cimport Output
 
-cdef int HEADER, HANDSHAKE, RUNNING, CLOSING, DEAF, CHANNEL_OPEN
+cdef int HEADER, HANDSHAKE, RUNNING, CLOSING, CLOSED, DEAF, CHANNEL_OPEN
 
 @cython.final
 cdef class Connection:
@@ -25,7 +25,6 @@ cdef class Connection:
     cdef public str mechanism
     cdef object _handshake
     cdef bytes _header
-    cdef object _late_close
     cdef Channel _channel
     cdef long long _received_at
     cdef long long _sent_at

@@ -6,6 +6,8 @@ what `take_output` returns, and ends the socket once `ended` is set.
 
   (1) A pass stops when the broker's budget is spent or a task is in hand; `busy` says that it must go on next turn.
   (2) While the connection closes, only connection.close and connection.close-ok are heard; after a broken frame, nothing.
+      Who has closed it may still be writing, and would take an end of the socket for a failure: so after close-ok the client
+      is read, and nothing of it heard, until it ends the socket itself or some time has passed.
   (3) Every deadline is in `tick_at`; `tick` moves it on.
   (4) While publishers are stopped, whoever publishes is not heard (`Session.blocked`): its pass ends with that frame, and
       whoever owns the socket reads no more of it until `throttle_changed` has cleared it. It is still sent to.
@@ -36,7 +38,7 @@ from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_H
 from leveret.protocol.leaving import Leave
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import nothing
-from leveret.protocol.states import CHANNEL_OPEN, CLOSING, DEAF, HANDSHAKE, HEADER, RUNNING
+from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, DEAF, HANDSHAKE, HEADER, RUNNING
 from leveret.wire.frames import HEARTBEAT, FrameReader
 from leveret.wire.methods import decode_method
 from leveret.wire.output import Output
@@ -54,7 +56,6 @@ from leveret.wire.spec import (
 
 # RabbitMQ: who is not trusted yet, or has lost step, waits this long for the end of the connection.
 SILENT_CLOSE_MS = 3000
-LOGIN_ANSWER_MS = 1000
 CLOSING_MS = 30_000
 NEVER = 1 << 62
 
@@ -69,7 +70,6 @@ class Connection:
         "_channel",
         "_handshake",
         "_header",
-        "_late_close",
         "_received_at",
         "_sent_at",
         "broker",
@@ -106,7 +106,6 @@ class Connection:
         self.mechanism = ""
         self._handshake: Handshake | None = Handshake(broker, peer_host, known)
         self._header = b""
-        self._late_close: ConnectionClose | None = None
         self._channel: Channel | None = None
         self._received_at = now
         self._sent_at = now
@@ -252,11 +251,7 @@ class Connection:
 
     def tick(self, now: int) -> None:
         """Do what is due, and set `tick_at` to when there may be something next."""
-        if self._late_close is not None:
-            self.output.write_method(0, self._late_close)
-            self._late_close = None
-            self.tick_at = now + SILENT_CLOSE_MS
-        elif self.state != RUNNING:
+        if self.state != RUNNING:
             if self._handshake is not None:
                 log.warning("%s: handshake not finished in time", self.name)
             self.ended = True
@@ -279,9 +274,10 @@ class Connection:
         self._set_time(now)
         self.broker.work.begin()
         for channel in list(self.session.channels.values()):
-            if channel.deadlines.overdue(channel.unacked, now, timeout) and channel.state == CHANNEL_OPEN:
+            overdue = channel.deadlines.overdue(channel.unacked, now, timeout)
+            if overdue is not None and channel.state == CHANNEL_OPEN:
                 error = PreconditionFailed(
-                    f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {timeout} ms. "
+                    f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {overdue} ms. "
                     "This timeout value can be configured, see consumers doc guide to learn more"
                 )
                 log.error("%s: channel %d: %s", self.name, channel.number, error.reply_text)
@@ -437,10 +433,8 @@ class Connection:
         self.state = RUNNING
         self._handshake = None
         self.tick_at = session.now + self.heartbeat_ms // 2 if self.heartbeat_ms else NEVER
-        timeout = self.broker.settings.ack_timeout_ms
-        if timeout:
-            self._ack_check_at = session.now + look_every_ms(timeout)
-            self.tick_at = min(self.tick_at, self._ack_check_at)
+        self._ack_check_at = session.now + look_every_ms(self.broker.settings.ack_timeout_ms)
+        self.tick_at = min(self.tick_at, self._ack_check_at)
         self.output.write_method(0, ConnectionOpenOk())
         log.info("%s: user '%s' granted access to vhost '%s'", self.name, session.user.name, session.vhost.name)
 
@@ -455,7 +449,9 @@ class Connection:
 
     def _closed(self) -> None:
         self.output.write_method(0, ConnectionCloseOk())
-        self.ended = True
+        self.state = CLOSED
+        # RabbitMQ: as long as a client may be silent, if that is less.
+        self.tick_at = self.session.now + min(CLOSING_MS, self.heartbeat_ms or CLOSING_MS)
 
     # Errors
 
@@ -507,12 +503,9 @@ class Connection:
         if not handshake.answers(error):
             return
         if isinstance(error, AccessRefused):
-            # Slowly: guessing passwords must take its time. RabbitMQ: no method is blamed.
+            # RabbitMQ: no method is blamed; the answer comes at once, and the socket is held: guessing must take its time.
             self.session.method_index = 0
-            self._late_close = self._close_method(error)
-            self.tick_at = self.session.now + LOGIN_ANSWER_MS
-        else:
-            self.output.write_method(0, self._close_method(error))
+        self.output.write_method(0, self._close_method(error))
 
     def _leave_pending(self) -> None:
         """Have the task in hand finished as everybody's work, unless it only waits: nobody here does any more."""

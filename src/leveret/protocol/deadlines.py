@@ -2,34 +2,46 @@
 
 Costs a message nothing: now and then the next delivery tag is noted with the time, and whatever is outstanding below a
 tag noted long enough ago is overdue. So it is found out late by up to the time between two looks.
+
+RabbitMQ: of a channel's deliveries only the oldest is looked at, and its queue may have a timeout of its own.
 """
 
 from leveret.protocol.unacked import Unacked
 
 LOOK_MS = 60_000
+NOTES_MAX = 1024
 
 
 def look_every_ms(timeout_ms: int) -> int:
-    """How often to look."""
-    return max(1, min(LOOK_MS, timeout_ms // 4))
+    """How often to look; a queue may have a timeout where the broker has none (0)."""
+    return max(1, min(LOOK_MS, timeout_ms // 4)) if timeout_ms else LOOK_MS
 
 
 class Deadlines:
-    """The tags noted on one channel."""
+    """The tags noted on one channel, oldest first."""
 
-    __slots__ = ("_late", "_noted")
+    __slots__ = ("_noted",)
 
     def __init__(self) -> None:
         self._noted: list[tuple[int, int]] = []
-        self._late = 0
 
-    def overdue(self, unacked: Unacked, now: int, timeout_ms: int) -> bool:
-        """Whether something has been outstanding since before `timeout_ms` ago; notes how far it is now."""
-        while self._noted and now - self._noted[0][0] >= timeout_ms:
-            self._late = self._noted.pop(0)[1]
-        if not unacked.count:
+    def overdue(self, unacked: Unacked, now: int, timeout_ms: int) -> int | None:
+        """The timeout that the oldest delivery has outlasted, its queue's or this one (0 is none); None if it has not.
+
+        Notes how far the tags are now.
+        """
+        first = unacked.first_tag()
+        if not first:
             self._noted.clear()
-            return False
+            return None
+        # What was noted before the oldest was delivered says nothing any more.
+        while self._noted and self._noted[0][1] <= first:
+            del self._noted[0]
         if not self._noted or self._noted[-1][1] != unacked.next_tag:
             self._noted.append((now, unacked.next_tag))
-        return unacked.first_tag() < self._late
+            if len(self._noted) > NOTES_MAX:
+                # Of what has been outstanding for so long the time need not be known so well.
+                del self._noted[1::2]
+        own = unacked.entry(first).queue.traits.consumer_timeout_ms
+        limit = own if own is not None else timeout_ms or None
+        return limit if limit is not None and now - self._noted[0][0] >= limit else None

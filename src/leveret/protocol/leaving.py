@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
-from leveret.protocol.reply_to import close_reply_to
 from leveret.protocol.settlement import Requeue
 from leveret.protocol.subscriber import Subscriber
 
@@ -66,7 +65,6 @@ class Leave(Task):
             consumer = self._consumers.pop()
             work.left -= CONSUMER_COST
             consumer.queue.leave(consumer)
-            close_reply_to(channel, consumer)
             self._left.append(consumer.queue)
         self._requeue.add(channel.unacked.take_all(), self._left)
         self._consumers = None

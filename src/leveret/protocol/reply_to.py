@@ -16,7 +16,6 @@ from leveret.wire.content import properties_of
 
 if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
-    from leveret.protocol.subscriber import Subscriber
 
 NAME = "amq.rabbitmq.reply-to"
 PREFIX = NAME + "."
@@ -26,7 +25,7 @@ ENCODED = bytes([len(NAME)]) + NAME.encode()
 def check_reply_consumer(channel: "Channel", no_ack: bool) -> None:
     if not no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
-    if channel.reply_to:
+    if channel.reply_consumer is not None:
         raise PreconditionFailed("reply consumer already set")
 
 
@@ -35,17 +34,18 @@ def open_reply_to(channel: "Channel") -> Queue:
     name = PREFIX + secrets.token_urlsafe(24)
     queue = Queue(name, channel.vhost.queue_title(name), channel.broker.work, {})
     queue.hidden = True
-    channel.reply_to = name
     channel.broker.replies[name] = queue
     channel.broker.changed()
     return queue
 
 
-def close_reply_to(channel: "Channel", consumer: "Subscriber") -> None:
-    """This consumer leaves; if it was the one for replies, its name is gone."""
-    if channel.reply_to and consumer.queue is channel.broker.replies.get(channel.reply_to):
-        del channel.broker.replies[channel.reply_to]
-        channel.reply_to = ""
+def close_reply_to(channel: "Channel") -> None:
+    """The consumer of replies leaves, if there is one, and its name is gone."""
+    consumer = channel.reply_consumer
+    if consumer is not None:
+        channel.reply_consumer = None
+        consumer.queue.leave(consumer)
+        del channel.broker.replies[consumer.queue.name]
         # What it has not read is of no use, here and in storage.
         consumer.queue.delete()
         channel.broker.changed()
@@ -64,7 +64,7 @@ def with_reply_to(channel: "Channel", message: Message) -> Message:
     properties = properties_of(message.content, message.header_size)
     if properties.reply_to != NAME:
         return message
-    if not channel.reply_to:
+    if channel.reply_consumer is None:
         raise PreconditionFailed("fast reply consumer does not exist")
-    properties.reply_to = channel.reply_to
+    properties.reply_to = channel.reply_consumer.queue.name
     return rewritten(message, properties, message.origin)

@@ -17,6 +17,7 @@ cdef class Requeue(Task):
     cdef list _entries
     cdef object _done
     cdef Py_ssize_t _at
+    cdef bint _refused
     cdef dict _queues
     cdef dict _waiting
     cpdef bint run(self, Work work) except -1

@@ -73,14 +73,16 @@ class Settle(Task):
 class Requeue(Task):
     """Put these entries back into their queues, oldest first; only then those queues go on.
 
-    Who consumes from them next must not get what came later before what is given back.
+    Who consumes from them next must not get what came later before what is given back. `refused` says that the client gives
+    them back, and not the end of its channel.
     """
 
-    __slots__ = ("_at", "_done", "_entries", "_queues", "_waiting")
+    __slots__ = ("_at", "_done", "_entries", "_queues", "_refused", "_waiting")
 
-    def __init__(self, entries: list[Entry], done: Callable[[], None]) -> None:
+    def __init__(self, entries: list[Entry], done: Callable[[], None], refused: bool = False) -> None:
         self._entries = entries
         self._done = done
+        self._refused = refused
         self._at = 0
         self._queues: dict[Queue, None] = {}
         self._waiting: dict[Consumer, None] = {}
@@ -95,7 +97,7 @@ class Requeue(Task):
         for queue, entries in _by_queue(self._entries[self._at : end]).items():
             self._queues[queue] = None
             self._waiting.update(dict.fromkeys([entry.consumer for entry in entries if entry.consumer is not None]))
-            queue.requeue(entries)
+            queue.requeue(sorted(entries, key=_taker) if queue.traits.quorum else entries, self._refused)
         self._at = end
         if end < len(self._entries):
             return False
@@ -111,7 +113,7 @@ class Requeue(Task):
 def settlement(how: int, entries: list[Entry], done: Callable[[], None]) -> Task:
     """The task that settles these entries so."""
     if how == REQUEUED:
-        return Requeue(entries, done)
+        return Requeue(entries, done, refused=True)
     return Settle(entries, done, how == REJECTED)
 
 
@@ -120,6 +122,11 @@ def _by_queue(entries: list[Entry]) -> dict[Queue, list[Entry]]:
     for entry in entries:
         grouped.setdefault(entry.queue, []).append(entry)
     return grouped
+
+
+def _taker(entry: Entry) -> str:
+    # RabbitMQ: to a quorum queue each consumer gives back its own, by their tags; before them what was taken by basic.get.
+    return "" if entry.consumer is None else " " + entry.consumer.tag
 
 
 def nothing() -> None:

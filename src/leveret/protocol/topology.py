@@ -115,8 +115,9 @@ def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
 def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
     session = channel.session
     if m.queue.startswith(REPLY_TO):
-        declare_reply_to(channel, stripped(m.queue))
-        reply(channel, m.no_wait, QueueDeclareOk(stripped(m.queue), 0, 1))
+        channel.last_queue_name = stripped(m.queue)
+        declare_reply_to(channel, channel.last_queue_name)
+        reply(channel, m.no_wait, QueueDeclareOk(channel.last_queue_name, 0, 1))
         return
     if m.passive:
         queue = channel.vhost.queue(stripped(m.queue), session)
@@ -145,18 +146,20 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     channel.session.rights.check_queue("configure", stripped(name))
     queue = channel.vhost.deletable_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
     answer = QueueDeleteOk(0 if queue is None else queue.ready_count)
-    if queue is not None and queue.durable:
-        channel.vhost.remove_queue(queue)
-        if m.no_wait:
-            when_unbound(channel, nothing)
-            return
-        channel.session.do(AwaitRemoval(queue, lambda: when_stored(channel, answer)))
-        return
     # RabbitMQ: the answer goes before what the queue's consumers on this channel hear.
-    reply(channel, m.no_wait, answer)
-    if queue is not None:
-        channel.vhost.remove_queue(queue)
-        when_unbound(channel, nothing)
+    if queue is None or m.no_wait or not queue.durable:
+        reply(channel, m.no_wait, answer)
+        if queue is not None:
+            channel.vhost.remove_queue(queue)
+            when_unbound(channel, nothing)
+        return
+    channel.held_cancels = []
+    channel.vhost.remove_queue(queue)
+
+    def removed() -> None:
+        channel.session.do(Await(channel.broker.storage, lambda: channel.answer_before_cancels(answer)))
+
+    channel.session.do(AwaitRemoval(queue, removed))
 
 
 def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:

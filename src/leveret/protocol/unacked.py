@@ -53,6 +53,12 @@ class Unacked:
                 return self._first + at
         return 0
 
+    def entry(self, tag: int) -> Entry:
+        """The entry of a tag that is outstanding."""
+        entry = self._old.get(tag) if tag < self._first else self._entries[tag - self._first]
+        assert entry is not None
+        return entry
+
     def take(self, tag: int) -> Entry | None:
         """Remove and return one entry; None if this tag is not outstanding."""
         at = tag - self._first

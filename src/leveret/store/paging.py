@@ -65,7 +65,11 @@ def page_out_all(store: "Store", queue: Queue) -> None:
         if is_stub(entry.message):
             queue.shelf.body_bytes -= entry.message.body_size
         _add_to(pages, entry, queue, store.spill)
-    queue.front_paged_out(pages)
+    queue.pages.put_before(pages)
+    queue.shelf.put_rest(queue, queue.chain.entries())
+    if not queue.paged and pages.count:
+        queue.paged = True
+        queue.back_seq = queue.next_seq
     while queue.back_count:
         page_out(store, queue)
 

@@ -18,7 +18,7 @@ cdef class Place:
     cdef public long long seq
 
 cpdef Py_ssize_t place_offset(Py_ssize_t offset, Py_ssize_t number)
-@cython.locals(address=bytes, content=bytes, size=Py_ssize_t, length=Py_ssize_t, at=Py_ssize_t, p=Room)
+@cython.locals(origin=Origin, address=bytes, content=bytes, size=Py_ssize_t, length=Py_ssize_t, at=Py_ssize_t, p=Room)
 cpdef Py_ssize_t write_message(bytearray out, Message message, Py_ssize_t count, long long group) except -1
 @cython.locals(address_size=Py_ssize_t, start=Py_ssize_t, rest=bytes, size=Py_ssize_t, length=Py_ssize_t, to=Py_ssize_t)
 cpdef copy_message(bytearray out, bytes data, Py_ssize_t at, Py_ssize_t count, Py_ssize_t new_count)
@@ -44,5 +44,9 @@ cpdef check_room(Py_ssize_t size, Py_ssize_t at, Py_ssize_t length)
 @cython.locals(frames=Py_ssize_t)
 cpdef Py_ssize_t content_size(Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
 cpdef Py_ssize_t content_size_at(bytes data, Py_ssize_t at)
-@cython.locals(origin=Origin)
+@cython.locals(origin=Origin, name_end=Py_ssize_t, key_end=Py_ssize_t)
 cpdef Origin origin_of(bytes address)
+@cython.locals(out=bytearray, at=Py_ssize_t)
+cpdef bytes blind_address(Origin origin)
+@cython.locals(size=Py_ssize_t)
+cpdef tuple blind_keys(bytes address, Py_ssize_t at)

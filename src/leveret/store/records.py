@@ -5,6 +5,8 @@ All numbers are little-endian; every record begins at a multiple of 8 and says i
   record   := length u32 | kind u8 | upper group u8 | count u16 | group u32 | queue u32 | fields | padding
   MESSAGE  := header size u32 | frame size u32 | body size u64 | ttl ms + 1 u64 | flags u32 | address size u32
               | place * count | address | content                    queue is 0
+  address  := length u8 | exchange | length u8 | routing key | 206 u8 | blind *
+  blind    := length u32 | a key of the header BCC
   place    := queue u32 | delivery count u16 | its number, 15 bits | delivered before, 1 bit | seq u64 | expires at u64
   SETTLE   := first seq u64 | last seq u64                           gone: acked, dropped, expired, consumed
   PURGE    := 0 u64 | last seq u64                                   all up to that one are gone
@@ -67,7 +69,8 @@ def place_offset(offset: int, number: int) -> int:
 
 def write_message(out: bytearray, message: Message, count: int, group: int) -> int:
     """Append a MESSAGE without its places, which `write_place` fills in; the record's length."""
-    address = message.origin.address
+    origin = message.origin
+    address = origin.address if not origin.blind else blind_address(origin)
     content = message.content
     size = PLACES_AT + count * PLACE_SIZE + len(address) + len(content)
     length = size + 7 & ~7
@@ -225,14 +228,44 @@ def content_size_at(data: bytes, at: int) -> int:
 
 
 def origin_of(address: bytes) -> Origin:
-    """Exchange and routing key; those of the last ones are remembered, as neighbours often share theirs."""
+    """Exchange and routing keys; those of the last ones are remembered, as neighbours often share theirs."""
     origin = _LAST.get(address)
     if origin is None:
         check_room(len(address), 0, 3)
         name_end = 1 + address[0]
+        check_room(len(address), name_end, 2)
+        key_end = name_end + 1 + address[name_end]
+        check_room(len(address), key_end, 1)
         exchange = address[1:name_end].decode("utf-8", "surrogateescape")
-        routing_key = address[name_end + 1 : len(address) - 1].decode("utf-8", "surrogateescape")
+        routing_key = address[name_end + 1 : key_end].decode("utf-8", "surrogateescape")
+        if len(address) > key_end + 1:
+            # Not remembered: they may be long, and are seldom the same.
+            return Origin(exchange, routing_key, address[: key_end + 1], blind_keys(address, key_end + 1))
         if len(_LAST) >= ORIGINS_MAX:
             _LAST.clear()
         origin = _LAST[address] = Origin(exchange, routing_key, address)
     return origin
+
+
+def blind_address(origin: Origin) -> bytes:
+    """What is written of an origin with keys that nobody sees."""
+    out = bytearray(origin.address)
+    for key in origin.blind:
+        octets = key.encode("utf-8", "surrogateescape")
+        at = len(out)
+        out += bytes(4)
+        put_u32(out, at, len(octets))
+        out += octets
+    return bytes(out)
+
+
+def blind_keys(address: bytes, at: int) -> tuple[str, ...]:
+    """The keys that stand in an address from `at` on."""
+    found = []
+    while at < len(address):
+        check_room(len(address), at, 4)
+        size = u32_at(address, at)
+        check_room(len(address), at + 4, size)
+        found.append(address[at + 4 : at + 4 + size].decode("utf-8", "surrogateescape"))
+        at += 4 + size
+    return tuple(found)

@@ -494,7 +494,7 @@ class Recovery:
         self.message_count += pages.count
         queue.ledger.live_count = pages.count
         queue.ledger.live_bytes = pages.body_bytes
-        if queue.pageable():
+        if queue.traits.pageable():
             queue.restore_pages(pages, gone.highest + 1, found.times)
         else:
             queue.restore(all_entries(store, queue, pages), gone.highest + 1)

@@ -19,7 +19,6 @@ async def get_consumers(ask: Ask) -> Answer:
         for one in open_channels(ask)
         if vhost is None or one[1].vhost is vhost
         for consumer in one[1].consumers.values()
-        if not consumer.queue.hidden
     ]
     return await listed_in_pieces(ask.query, found, lambda pair: consumer_view(ask, pair[0][1], pair[1]), _key)
 
