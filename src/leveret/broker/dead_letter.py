@@ -8,9 +8,10 @@ that queue: it would go round for ever.
 """
 
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.message import Entry, Message, Origin
+from leveret.broker.message import Entry, Message, Origin, is_stub
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
 from leveret.broker.storage import Damaged
@@ -34,20 +35,48 @@ log = logging.getLogger("leveret.queue")
 
 
 class Burial(Task):
-    """Publishes what one queue has dropped, some at a time."""
+    """Publishes what one queue has dropped, some at a time. What is only in storage is read first, not in the loop.
 
-    __slots__ = ("_queue", "_vhost", "_warned")
+    `_fetched` says how many of the first ones have been.
+    """
+
+    __slots__ = ("_fetched", "_queue", "_vhost", "_warned")
 
     def __init__(self, vhost: "VirtualHost", queue: Queue) -> None:
         self._vhost = vhost
         self._queue = queue
+        self._fetched = 0
         self._warned: set[str] = set()
 
     def run(self, work: Work) -> bool:
         dead = self._queue.dead
         while dead and work.left > 0:
+            if self._fetched == 0 and is_stub(dead[0][0].message):
+                self._fetch(work)
+                return True
+            self._fetched = max(0, self._fetched - 1)
             self.bury(*dead.popleft(), work)
         return not dead
+
+    def _fetch(self, work: Work) -> None:
+        """Have the next ones read; it goes on then."""
+        sizes = self._queue.sizes
+        stubs = []
+        count = body_bytes = 0
+        for entry, _ in islice(self._queue.dead, sizes.page_count):
+            count += 1
+            body_bytes += entry.message.body_size
+            if is_stub(entry.message):
+                stubs.append(entry)
+            if body_bytes >= sizes.page_bytes:
+                break
+
+        def fetched() -> None:
+            # One that is a stub still is damaged.
+            self._fetched = count
+            work.add(self)
+
+        work.storage.fetch_all(self._queue, stubs, fetched)
 
     def bury(self, entry: Entry, reason: str, work: Work) -> None:
         """Publish one of them, and have storage forget it here."""

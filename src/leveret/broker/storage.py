@@ -90,6 +90,9 @@ class Storage:
         """The message of a stub, at once."""
         return entry.message
 
+    def fetch_all(self, queue: Any, stubs: list[Entry], done: Callable[[], None]) -> None:
+        """Have the messages of stubs read that have left their queue; `done` is called, later. What is damaged stays one."""
+
     def stub(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> Entry:
         """The entry of a message that is paged out, without its content."""
         raise NotImplementedError

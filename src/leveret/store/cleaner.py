@@ -9,7 +9,8 @@ Always the oldest, so that a settlement never outlives the message it is about, 
       was moved since, or is being moved now.
   (3) The file is removed when the copies are on disk; with `sync = "os"` too.
   (4) While a transaction is being committed nothing is copied or removed: its records do not count yet.
-  (5) What cannot be read is said and not copied: its file is kept aside, and the next segment has its turn.
+  (5) Batches are read and checked in the spiller's thread, one at a time; what is copied of them is in the loop.
+  (6) What cannot be read is said and not copied: its file is kept aside, and the next segment has its turn.
 """
 
 import logging
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 SPARE_SEGMENTS = 3
 # So many files more than the live messages would fill twice are too many, however small.
 SPARE_FILES = 6
-# What reading a batch, and copying a message, costs in the budget of a pass.
+# What asking for a batch, and copying a message, costs in the budget of a pass.
 BATCH_COST = 20
 COPY_COST = 2
 
@@ -77,9 +78,12 @@ class Unreliable(File):
 
 
 class Clean(Task):
-    """Copies what is live of one segment, some at a time, and has the file removed."""
+    """Copies what is live of one segment, some at a time, and has the file removed.
 
-    __slots__ = ("_at", "_batch", "_batches", "_file", "_first", "_journal", "_segment", "_span", "_store")
+    Each batch is read and checked in the spiller's thread (`read`), where nobody waits for a confirm.
+    """
+
+    __slots__ = ("_at", "_batch", "_batches", "_ended", "_file", "_first", "_journal", "_segment", "_span", "_store")
 
     def __init__(self, store: "Store", journal: Journal, segment: Segment) -> None:
         self._store = store
@@ -90,6 +94,8 @@ class Clean(Task):
         self._first = 0
         self._batches = batches_left(segment, self._file)
         self._batch: BatchRead | None = None
+        # Whether there is no other.
+        self._ended = False
         # Which of its spans is being copied, and from where.
         self._span = 0
         self._at = 0
@@ -113,10 +119,16 @@ class Clean(Task):
         assert self._journal.current is not None
         self._first = self._first or self._journal.current.number
         while work.left > 0:
-            if self._batch is None and not self._read(work):
+            if self._batch is not None:
+                self._copy(work)
+            elif self._ended:
                 self._finish()
                 return True
-            self._copy(work)
+            else:
+                # It goes on when that is done.
+                work.left -= BATCH_COST
+                self._store.read_batch(self)
+                return True
         # It takes long, and those behind it on the list must not wait.
         work.add(self)
         return True
@@ -133,16 +145,16 @@ class Clean(Task):
             return []
         return [segment for number, segment in self._journal.segments.items() if number >= self._first]
 
-    def _read(self, work: Work) -> bool:
-        """Read the next batch; False if there is none."""
-        work.left -= BATCH_COST
+    def read(self) -> int:
+        """Read the next batch, if there is one; runs in the spiller's thread. How many octets that are."""
         for batch in self._batches:
             if self._is_sound(batch):
                 self._batch = batch
                 self._span = 0
                 self._at = batch.spans[0][0] if batch.spans else 0
-                return True
-        return False
+                return len(batch.payload)
+        self._ended = True
+        return 0
 
     def _is_sound(self, batch: BatchRead) -> bool:
         """The spill's batches say nothing about what is in them; the checks of the file do."""

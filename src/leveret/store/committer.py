@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable
 
 from leveret.broker.storage import Traffic
+from leveret.store.cleaner import Clean
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.journal import BatchToWrite, Removal
-from leveret.store.paging import Filling, Reading
+from leveret.store.paging import Fetching, Filling, Reading
 from leveret.store.peeking import Peek
 
 log = logging.getLogger("leveret.store")
 
 Done = Callable[[BaseException | None], None]
-Subject = BatchToWrite | Removal | Reading | Filling | Peek
+Subject = BatchToWrite | Removal | Reading | Filling | Fetching | Peek | Clean
 
 
 class Work:
@@ -78,7 +79,7 @@ def carry_out(work: Work, definitions: DefinitionsFile, sync: bool, traffic: Tra
         definitions.change(work.changes)
         traffic.change_count += 1
     start = time.perf_counter()
-    if isinstance(work.subject, Reading | Filling | Peek):
+    if isinstance(work.subject, Reading | Filling | Fetching | Peek | Clean):
         traffic.read_bytes += work.subject.read()
         traffic.read_count += 1
         traffic.read_s += time.perf_counter() - start

@@ -31,6 +31,12 @@ cdef class Filling:
     cdef Reading _reading
 
 @cython.final
+cdef class Fetching:
+    cdef object _done
+    cdef list _stubs
+    cdef Reading _reading
+
+@cython.final
 cdef class Run:
     cdef public list bad
     cdef public bytes data

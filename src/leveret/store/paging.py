@@ -12,6 +12,7 @@ there before.
 """
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
@@ -158,6 +159,40 @@ class Filling:
         store.read_count += len(filled)
         self.queue.pages.read_count += len(filled)
         self.queue.filled(self._stubs)
+
+
+class Fetching:
+    """Stubs that have left their queue, whose content is needed once more. `read` runs in the committer's thread."""
+
+    __slots__ = ("_done", "_reading", "_stubs")
+
+    def __init__(self, store: "Store", queue: Queue, stubs: list[Entry], done: Callable[[], None]) -> None:
+        self._stubs = stubs
+        self._done = done
+        page = Page(len(stubs))
+        for entry in stubs:
+            page.add(entry.seq, entry.location, entry.message.body_size, entry.delivery_count, entry.redelivered)
+        self._reading = Reading(store, queue, page)
+
+    def is_taken(self) -> bool:
+        return self._reading.is_taken()
+
+    def read(self) -> int:
+        return self._reading.read()
+
+    def end(self) -> None:
+        self._reading.end()
+
+    def finish(self, store: "Store") -> None:
+        """Give the stubs their messages; one that is damaged stays one."""
+        found = {entry.seq: entry for entry in self._reading.entries()}
+        self._reading.tell_lost()
+        for stub in self._stubs:
+            entry = found.get(stub.seq)
+            if entry is not None:
+                stub.message = entry.message
+                stub.expires_at = entry.expires_at
+        self._done()
 
 
 class Run:

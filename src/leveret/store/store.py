@@ -25,7 +25,7 @@ from leveret.store.definitions import Change, DefinitionsFile, packed, put, remo
 from leveret.store.holding import Hold
 from leveret.store.journal import BatchToWrite, Journal, Ledger
 from leveret.store.layout import GROUP_MAX, HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
-from leveret.store.paging import Filling, Reading, Unplaced, page_out, page_out_all, strip, stub_of
+from leveret.store.paging import Fetching, Filling, Reading, Unplaced, page_out, page_out_all, strip, stub_of
 from leveret.store.peeking import Peek
 from leveret.store.records import Place, read_head, read_message, read_place
 from leveret.store.segment import HEADER_SIZE, Segment
@@ -128,7 +128,7 @@ class Store(Storage):
         self._writing = False
         self._writing_size = 0
         self._spilling_size = 0
-        self._readings: list[Reading | Filling | Peek] = []
+        self._readings: list[Reading | Filling | Fetching | Peek] = []
         self._cleaning: set[Journal] = set()
         self._removable: list[tuple[int, Journal, Segment, list[Segment]]] = []
         self.open_groups: set[int] = set()
@@ -411,7 +411,7 @@ class Store(Storage):
             else:
                 self._committer.put(Work(reading, [], partial(self._read, reading), sync=False))
 
-    def _read(self, reading: Reading | Filling | Peek, error: BaseException | None) -> None:
+    def _read(self, reading: Reading | Filling | Fetching | Peek, error: BaseException | None) -> None:
         if self._is_over(error):
             return
         self.work.begin()
@@ -439,6 +439,10 @@ class Store(Storage):
         start = offset - PLACES_AT - PLACE_SIZE * place.number
         length = read_head(log.read(segment, start, HEAD_SIZE), 0)[0]
         return read_message(log.read(segment, start, length), 0)
+
+    def fetch_all(self, queue: Queue, stubs: list[Entry], done: Callable[[], None]) -> None:
+        self._readings.append(Fetching(self, queue, stubs, done))
+        self._read_waiting()
 
     def peek(self, queue: Queue, page: Page, done: Callable[[list[Entry] | None], None]) -> None:
         self._readings.append(Peek(self, queue, page, done))
@@ -509,6 +513,16 @@ class Store(Storage):
             self.journal.begin_anew()
         for log in (self.journal, self.spill):
             self._clean(log)
+
+    def read_batch(self, clean: Clean) -> None:
+        """Have the next batch read for this, and go on with it then."""
+        assert self._spiller is not None
+        self._spiller.put(Work(clean, [], partial(self._batch_read, clean), sync=False))
+
+    def _batch_read(self, clean: Clean, error: BaseException | None) -> None:
+        if not self._is_over(error):
+            self.work.add(clean)
+            self._on_synced()
 
     def wait_for_groups(self, clean: Clean) -> None:
         """Go on with this when no transaction is being committed."""
