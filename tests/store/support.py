@@ -419,7 +419,7 @@ def check_counts(queue: Queue) -> None:
     assert (queue.back_count, queue.back_bytes) == (len(back), sum(back_sizes))
     paged = queue.pages.span(0, len(records))
     assert (queue.pages.count, queue.pages.body_bytes) == (len(paged), sum(record[2] for record in paged))
-    assert queue.shelf.body_bytes == sum(entry.message.body_size for entry in front if is_stub(entry.message))
+    assert queue.shelved_bytes == sum(entry.message.body_size for entry in front if is_stub(entry.message))
     assert not any(is_stub(entry.message) for entry in back)
     assert queue.unacked_count >= 0
     assert queue.unacked_bytes >= 0

@@ -154,7 +154,7 @@ def test_beyond_the_window_only_places_stay(arguments: Table, persistent: bool) 
         properties: dict[str, Any] = {"priority": number % 3, "headers": {HEADER: number}}
         rig.publish(letter(numbered(number), delivery_mode=2 if persistent else 1, **properties))
     assert in_memory(queue) <= SIZES.window_bytes // SIZE + SIZES.page_count + 1
-    assert queue.shelf.body_bytes == (count - in_memory(queue)) * SIZE
+    assert queue.shelved_bytes == (count - in_memory(queue)) * SIZE
     rig.settle_down()
     if persistent:
         rig = rig.restarted(sizes=SIZES)
@@ -167,7 +167,7 @@ def test_beyond_the_window_only_places_stay(arguments: Table, persistent: bool) 
     assert queue.ready_count == count + (0 if "x-message-deduplication" in arguments else 1)
     ranked = [*sorted(range(count), key=lambda number: -(number % 3)), 59]
     assert take_all(rig, queue) == (ranked if "x-max-priority" in arguments else list(range(count)))
-    assert queue.shelf.body_bytes == 0
+    assert queue.shelved_bytes == 0
     # And no longer, when it has gone.
     rig.publish(letter(numbered(59), headers={HEADER: 59}))
     assert queue.ready_count == 1
@@ -204,5 +204,5 @@ def test_what_is_delayed_leaves_memory_and_comes_out_in_time(persistent: bool) -
         rig.later(start + 1000 * second)
         rig.settle_down()
         assert out.ready_count == second - 40
-    assert waiting.shelf.body_bytes == 0
+    assert waiting.shelved_bytes == 0
     assert take_all(rig, out) == list(reversed(range(60)))

@@ -52,6 +52,7 @@ cdef class Queue:
     cdef public object loading
     cdef public list handed
     cdef public object shelf
+    cdef public long long shelved_bytes
     cdef public long long touched
     cdef object _timers
     cdef public object expiry

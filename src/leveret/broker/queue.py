@@ -43,8 +43,7 @@ class Queue:
     `owner` is the connection an exclusive queue belongs to. `unused` is done when the last consumer leaves, `expired` when
     the lease (x-expires) ends, `burial` when something was dropped that has somewhere to go; `dead` is what that is.
     `hidden` says that it is none of its vhost's queues. `ledger` and `hold` are storage's. `mark` and `is_queue` serve the
-    router. `cut` says that a change has left messages less time (`Expiry.cut_first`). `touched` is when something came or
-    went last.
+    router. `cut` says that a change has left messages less time (`Expiry.cut_first`). `touched` is when it was used last.
     """
 
     __slots__ = (
@@ -87,6 +86,7 @@ class Queue:
         "ready_count",
         "rotation",
         "shelf",
+        "shelved_bytes",
         "sizes",
         "special",
         "tally",
@@ -141,7 +141,8 @@ class Queue:
         self.back_seq = 0
         self.loading: Page | list[Entry] | None = None
         self.handed: list[Entry] = []
-        self.shelf = Shelf()
+        self.shelf: Shelf | None = None
+        self.shelved_bytes = 0
         self.touched = work.now
         self.expiry: Expiry | None = None
         self.cut = False
@@ -229,7 +230,7 @@ class Queue:
             self.ready_count += 1
             self.ready_bytes += entry.message.body_size
             if is_stub(entry.message):
-                self.shelf.body_bytes += entry.message.body_size
+                self.shelved_bytes += entry.message.body_size
             kept.append(entry)
         if kept:
             self.chain.put_back(kept)
@@ -281,7 +282,8 @@ class Queue:
         self.discard = discard if teller is not None and teller is self.ledger else None
         self.back_count = 0
         self.back_bytes = 0
-        self.shelf.clear()
+        self.shelf = None
+        self.shelved_bytes = 0
         self.paged = False
         self.loading = None
         if self.expiry is not None:
@@ -493,7 +495,7 @@ class Queue:
         self.loading = None
         for entry in entries:
             if entry.waiting and not is_stub(entry.message):
-                self.shelf.body_bytes -= entry.message.body_size
+                self.shelved_bytes -= entry.message.body_size
                 if self.traits.counts_deliveries:
                     entry.message = counted(entry.message, entry.delivery_count)
         self.rotation.revive()
@@ -511,6 +513,7 @@ class Queue:
                 self.paged = True
                 self.back_seq = self.next_seq
             else:
+                self.shelf = self.shelf or Shelf()
                 self.shelf.add(self, entry)
 
     def _low(self) -> bool:
@@ -590,7 +593,7 @@ class Queue:
     def _take_out(self, entry: Entry) -> None:
         """Take a ready message out, wherever it is in memory."""
         if is_stub(entry.message):
-            self.shelf.body_bytes -= entry.message.body_size
+            self.shelved_bytes -= entry.message.body_size
         if entry is self.chain.first():
             self._remove_first(entry)
         else:

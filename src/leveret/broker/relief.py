@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
+from leveret.broker.shelf import put
 from leveret.broker.work import Task, Work
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Relief(Task):
         if queue.traits.pageable():
             self._storage.page_out_all(queue)
         else:
-            queue.shelf.put(queue, queue.chain.entries())
+            put(queue, queue.chain.entries())
         freed = before - held_bytes(queue)
         self._held -= freed
         self.helped = self.helped or freed > 0
@@ -94,7 +95,7 @@ def delaying(vhost: "VirtualHost") -> list[Queue]:
 
 def held_bytes(queue: Queue) -> int:
     """About how much of what a queue has ready is in memory, and need not be."""
-    size = queue.ready_bytes - queue.pages.body_bytes - queue.shelf.body_bytes
+    size = queue.ready_bytes - queue.pages.body_bytes - queue.shelved_bytes
     count = queue.ready_count - queue.pages.count if queue.traits.pageable() else 0
     if isinstance(queue.loading, Page):
         size -= queue.loading.body_bytes

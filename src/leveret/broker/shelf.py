@@ -18,15 +18,11 @@ LARGE_BYTES = 4096
 
 
 class Shelf:
-    """What of one queue is ready and on the shelf: `body_bytes` of bodies. `_going` goes there next, a page at a time.
+    """What of one queue goes there next, a page at a time."""
 
-    It does not know its queue, which would be a matter for the garbage collector then.
-    """
-
-    __slots__ = ("_going", "_going_bytes", "body_bytes")
+    __slots__ = ("_going", "_going_bytes")
 
     def __init__(self) -> None:
-        self.body_bytes = 0
         self._going: list[Entry] = []
         self._going_bytes = 0
 
@@ -40,24 +36,20 @@ class Shelf:
             going = self._going[:-1]
             self._going = [entry]
             self._going_bytes = entry.message.body_size
-            self.put(queue, going)
+            put(queue, going)
 
-    def put(self, queue: "Queue", entries: list[Entry]) -> None:
-        """Leave only the places of those that are ready in memory."""
-        put = [entry for entry in entries if entry.waiting and not is_stub(entry.message)]
-        for entry in put:
-            if queue.deduplication is not None:
-                queue.deduplication.note(entry.seq, key_of(entry.message))
-            self.body_bytes += entry.message.body_size
-        queue.work.storage.strip(queue, put)
 
-    def put_rest(self, queue: "Queue", entries: list[Entry]) -> None:
-        """All others are paged out; a single small one may stay."""
-        if len(entries) > 1 or (entries and entries[0].message.body_size >= LARGE_BYTES):
-            self.put(queue, entries)
+def put(queue: "Queue", entries: list[Entry]) -> None:
+    """Leave only the places of those that are ready in memory."""
+    ready = [entry for entry in entries if entry.waiting and not is_stub(entry.message)]
+    for entry in ready:
+        if queue.deduplication is not None:
+            queue.deduplication.note(entry.seq, key_of(entry.message))
+        queue.shelved_bytes += entry.message.body_size
+    queue.work.storage.strip(queue, ready)
 
-    def clear(self) -> None:
-        """Nothing is ready."""
-        self.body_bytes = 0
-        self._going = []
-        self._going_bytes = 0
+
+def put_rest(queue: "Queue", entries: list[Entry]) -> None:
+    """All others are paged out; a single small one may stay."""
+    if len(entries) > 1 or (entries and entries[0].message.body_size >= LARGE_BYTES):
+        put(queue, entries)

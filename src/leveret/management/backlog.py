@@ -25,7 +25,7 @@ GARBAGE_COLLECTION = {
 
 def sizes(queue: Queue) -> dict[str, Any]:
     """How much there is of it, and where."""
-    paged_count, paged_bytes = queue.pages.count, queue.pages.body_bytes + queue.shelf.body_bytes
+    paged_count, paged_bytes = queue.pages.count, queue.pages.body_bytes + queue.shelved_bytes
     ready, unacked = queue.ready_bytes, queue.unacked_bytes
     persistent_count, persistent_bytes = persistent(queue)
     return {

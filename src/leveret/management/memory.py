@@ -57,7 +57,7 @@ ENTRY_BYTES = Entry.__basicsize__ + Message.__basicsize__ + bytes.__basicsize__
 
 def body_bytes(queue: Queue) -> int:
     """Octets of the bodies that a queue has in memory."""
-    return queue.ready_bytes + queue.unacked_bytes - queue.pages.body_bytes - queue.shelf.body_bytes
+    return queue.ready_bytes + queue.unacked_bytes - queue.pages.body_bytes - queue.shelved_bytes
 
 
 def queue_bytes(queue: Queue) -> int:

@@ -221,4 +221,4 @@ def calm_garbage_collector() -> None:
     Others few at a time: a hundred thousand queues that are declared would be looked at in one go otherwise, for long.
     """
     gc.freeze()
-    gc.set_threshold(5_000, 5, 40_000)
+    gc.set_threshold(2_000, 5, 100_000)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
 from leveret.broker.pages import Page, Pages
 from leveret.broker.queue import Queue
+from leveret.broker.shelf import put_rest
 from leveret.broker.storage import STORED
 from leveret.octets import put_u64, u16_at, u32_at, u64_at
 from leveret.store.checks import overlaps
@@ -64,10 +65,10 @@ def page_out_all(store: "Store", queue: Queue) -> None:
     pages = Pages(queue.sizes)
     for entry in queue.chain.cut_off():
         if is_stub(entry.message):
-            queue.shelf.body_bytes -= entry.message.body_size
+            queue.shelved_bytes -= entry.message.body_size
         _add_to(pages, entry, queue, store.spill)
     queue.pages.put_before(pages)
-    queue.shelf.put_rest(queue, queue.chain.entries())
+    put_rest(queue, queue.chain.entries())
     if not queue.paged and pages.count:
         queue.paged = True
         queue.back_seq = queue.next_seq
