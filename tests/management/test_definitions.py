@@ -1,7 +1,6 @@
 """Definitions through the HTTP API: RabbitMQ's files come in, and ours go into a RabbitMQ."""
 
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -260,12 +259,12 @@ def test_large_import_keeps_nobody_waiting(broker: Running, http: Http, vhost: s
     with broker.login() as other:
         other.call(spec.QueueDeclare("ping", exclusive=True), spec.QueueDeclareOk)
         waits: list[float] = []
-        started = time.perf_counter()
+        started = other.clock()
         with ThreadPoolExecutor(1) as pool:
             importing = pool.submit(http.post, path, {"queues": queues})
             while not importing.done():
                 waits.append(other.ping())
-        took = time.perf_counter() - started
+        took = other.clock() - started
     assert importing.result().status == 204
     assert http.get(f"/api/queues/{http.quoted(vhost)}?page=1&page_size=1")["total_count"] == 10_000
     # In one go, one of them would have waited for nearly all of it.

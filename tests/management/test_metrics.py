@@ -195,11 +195,11 @@ def test_ten_thousand_queues_hold_the_loop_for_a_few_milliseconds_only() -> None
 
     async def longest_wait() -> float:
         making = asyncio.ensure_future(get_per_object(ask))
-        longest, start = 0.0, time.perf_counter()
+        longest, start = 0.0, time.thread_time()
         while not making.done():
             await asyncio.sleep(0)
-            longest = max(longest, time.perf_counter() - start)
-            start = time.perf_counter()
+            longest = max(longest, time.thread_time() - start)
+            start = time.thread_time()
         assert len(making.result().octets()) > 5_000_000
         return longest
 

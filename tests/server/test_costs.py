@@ -163,6 +163,7 @@ def test_policy_for_many_queues_holds_up_nobody(node: InProcess) -> None:
     few, many = make_vhost(node, "few", 1000), make_vhost(node, "many", 10_000)
     with node.login() as other:
         other.declare("ping")
+        other.clock = node.processor_time
         waits = [longest_wait(other, partial(set_policy, node, many, 10 + number)) for number in range(TRIES)]
     small, large = (
         least_cost(lambda: node.call(time.thread_time), partial(set_policy, node, vhost)) for vhost in (few, many)
