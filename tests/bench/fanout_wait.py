@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,16 +22,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.bench.brokers import KINDS, BrokerFailed, stop_on_sigterm
 from tests.bench.client import EMPTY_TABLE, NO_WAIT_BIND, Client, bind_frame, connect, method, publish_frames, shortstr
 
+Clock = Callable[[], float]
+
 PAUSE_SECONDS = 0.002
 BODY = b"x" * 100
 
 
-def longest_wait_ms(port: int, queues: int, messages: int) -> float:
+def longest_wait_ms(port: int, queues: int, messages: int, clock: Clock = time.perf_counter) -> float:
     """Return the longest answer's time, in milliseconds, while `messages` go to `queues` queues each."""
-    return max(waits_ms(port, queues, messages))
+    return max(waits_ms(port, queues, messages, clock))
 
 
-def waits_ms(port: int, queues: int, messages: int) -> list[float]:
+def waits_ms(port: int, queues: int, messages: int, clock: Clock = time.perf_counter) -> list[float]:
     """Return the time of each answer, in milliseconds, from the burst's first byte until it is routed."""
     name = f"fanout-wait-{os.getpid()}"
     burst = publish_frames(name, "", BODY) * messages
@@ -40,8 +42,8 @@ def waits_ms(port: int, queues: int, messages: int) -> list[float]:
         ask = method(60, 70, b"\0\0" + shortstr(f"{name}-empty") + b"\1")
         # A thread will do: it stays in two system calls, a long send and the wait for an answer.
         with ThreadPoolExecutor(1) as pool, _garbage_uncollected():
-            _answer_ms(other, ask)
-            waits = _waits_until(pool.submit(_send, publisher, burst), other, ask)
+            _answer_ms(other, ask, clock)
+            waits = _waits_until(pool.submit(_send, publisher, burst), other, ask, clock)
         # The other's calls stand behind nothing, the publisher's behind its burst: this counts it all.
         routed = publisher.message_count(f"{name}-{queues - 1:04d}")
         if routed != messages:
@@ -55,20 +57,20 @@ def _send(publisher: Client, burst: bytes) -> None:
     publisher.settle()
 
 
-def _waits_until(routed: "Future[None]", other: Client, ask: bytes) -> list[float]:
-    waits = [_answer_ms(other, ask)]
+def _waits_until(routed: "Future[None]", other: Client, ask: bytes, clock: Clock) -> list[float]:
+    waits = [_answer_ms(other, ask, clock)]
     while not routed.done():
         time.sleep(PAUSE_SECONDS)
-        waits.append(_answer_ms(other, ask))
+        waits.append(_answer_ms(other, ask, clock))
     routed.result()
     return waits
 
 
-def _answer_ms(other: Client, ask: bytes) -> float:
-    started = time.perf_counter()
+def _answer_ms(other: Client, ask: bytes, clock: Clock) -> float:
+    started = clock()
     other.sock.sendall(ask)
     other.expect(60, 72)
-    return (time.perf_counter() - started) * 1000
+    return (clock() - started) * 1000
 
 
 @contextmanager
