@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.test_main import leveret
 from tests.cli.test_store import store
-from tests.crash.test_faults import Filesystem, needs_root
+from tests.crash.test_faults import Filesystem
 from tests.server.support import Process
 
 from leveret.store.definitions import FILE_NAME
@@ -55,7 +55,6 @@ def test_folder_where_a_file_should_be(data: Path, kind: str) -> None:
         assert done.stderr.count("\n") == (done.returncode != 0)
 
 
-@needs_root
 @pytest.mark.parametrize("size_kib", [4, 8, 16, 32, 48, 64])
 def test_disk_that_is_full_from_the_beginning(tmp_path: Path, size_kib: int) -> None:
     """SPEC §8.7: at whichever step it is full."""
@@ -63,7 +62,6 @@ def test_disk_that_is_full_from_the_beginning(tmp_path: Path, size_kib: int) -> 
         assert refused(tmp_path / "filesystem" / "data") == "no space left on device"
 
 
-@needs_root
 def test_disk_that_is_full_at_a_later_start(data: Path, tmp_path: Path) -> None:
     """SPEC §8.7: what is there stays, and when there is space again it starts."""
     with Filesystem(tmp_path / "filesystem", "size=4m") as small:

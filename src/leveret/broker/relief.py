@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 ENTRY_BYTES = 400
 WORTHWHILE_BYTES = 16 << 10
 LOOK_PIECE = 200
-# What looking at a queue costs in the budget of a pass, and how many messages cost as much.
-LOOK_COST = 1
+# So many messages cost as much in the budget of a pass as a look at a queue, which costs one.
 MESSAGES_A_COST = 4
 
 
@@ -69,7 +68,7 @@ class Relief(Task):
             self._held += size
             if size >= WORTHWHILE_BYTES:
                 self._found.append((-queue.touched, len(self._found), queue))
-        work.left -= LOOK_PIECE * LOOK_COST
+        work.left -= LOOK_PIECE
         if not self._unseen:
             # The longest unused one is last.
             self._found.sort()

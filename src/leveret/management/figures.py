@@ -14,6 +14,17 @@ from leveret.server.memory import resident_bytes, usable_bytes
 if TYPE_CHECKING:
     from leveret.server.node import Node
 
+# What storage does.
+IO_NAMES = (
+    "io_read_count",
+    "io_read_bytes",
+    "io_write_count",
+    "io_write_bytes",
+    "io_sync_count",
+    "mnesia_disk_tx_count",
+    "msg_store_read_count",
+    "msg_store_write_count",
+)
 # What is sampled of the node; the rest of RabbitMQ's figures have no meaning here and stay 0.
 NODE_NAMES = (
     "mem_used",
@@ -24,14 +35,7 @@ NODE_NAMES = (
     "gc_num",
     "gc_bytes_reclaimed",
     "context_switches",
-    "io_read_count",
-    "io_read_bytes",
-    "io_write_count",
-    "io_write_bytes",
-    "io_sync_count",
-    "mnesia_disk_tx_count",
-    "msg_store_read_count",
-    "msg_store_write_count",
+    *IO_NAMES,
     "connection_created",
     "connection_closed",
     "channel_created",

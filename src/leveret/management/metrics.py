@@ -21,6 +21,7 @@ from leveret.management.backlog import disk_writes, head_timestamp, persistent
 from leveret.management.exposition import CLUSTER, DETAILED, GROUP, NAN, PREFIX, Page, Row, escaped, label
 from leveret.management.families import Metric
 from leveret.management.figures import (
+    IO_NAMES,
     alarm_set,
     churn_counts,
     disk_free,
@@ -156,16 +157,6 @@ async def add_sources(page: Page, logins: Logins) -> None:
 
 
 COARSE_NAMES = ("proc_used", "gc_num", "gc_bytes_reclaimed", "context_switches")
-IO_NAMES = (
-    "io_read_count",
-    "io_read_bytes",
-    "io_write_count",
-    "io_write_bytes",
-    "io_sync_count",
-    "mnesia_disk_tx_count",
-    "msg_store_read_count",
-    "msg_store_write_count",
-)
 
 
 def add_global(page: Page, ask: Ask, total: Tally, unconfirmed: int, publishers: int, consumers: int) -> None:

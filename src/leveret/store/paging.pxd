@@ -24,17 +24,18 @@ cpdef check_placed(Queue queue, Entry entry)
 cpdef strip(object store, Queue queue, list entries)
 cpdef Message stub_of(long flags, Py_ssize_t body_size)
 
-@cython.final
-cdef class Filling:
+cdef class StubReading:
     cdef public Queue queue
     cdef list _stubs
     cdef Reading _reading
 
 @cython.final
-cdef class Fetching:
+cdef class Filling(StubReading):
+    pass
+
+@cython.final
+cdef class Fetching(StubReading):
     cdef object _done
-    cdef list _stubs
-    cdef Reading _reading
 
 @cython.final
 cdef class Run:

@@ -120,7 +120,7 @@ def stub_of(flags: int, body_size: int) -> Message:
     return stub
 
 
-class Filling:
+class StubReading:
     """Stubs whose content is being read. `read` runs in the committer's thread."""
 
     __slots__ = ("_reading", "_stubs", "queue")
@@ -142,6 +142,12 @@ class Filling:
     def end(self) -> None:
         self._reading.end()
 
+
+class Filling(StubReading):
+    """Stubs that are ready, and have come to the front of their queue."""
+
+    __slots__ = ()
+
     def finish(self, store: "Store") -> None:
         """Give the stubs their messages; one that is damaged is lost."""
         messages = {entry.seq: entry.message for entry in self._reading.entries()}
@@ -162,27 +168,14 @@ class Filling:
         self.queue.filled(self._stubs)
 
 
-class Fetching:
-    """Stubs that have left their queue, whose content is needed once more. `read` runs in the committer's thread."""
+class Fetching(StubReading):
+    """Stubs that have left their queue, whose content is needed once more."""
 
-    __slots__ = ("_done", "_reading", "_stubs")
+    __slots__ = ("_done",)
 
     def __init__(self, store: "Store", queue: Queue, stubs: list[Entry], done: Callable[[], None]) -> None:
-        self._stubs = stubs
+        StubReading.__init__(self, store, queue, stubs)
         self._done = done
-        page = Page(len(stubs))
-        for entry in stubs:
-            page.add(entry.seq, entry.location, entry.message.body_size, entry.delivery_count, entry.redelivered)
-        self._reading = Reading(store, queue, page)
-
-    def is_taken(self) -> bool:
-        return self._reading.is_taken()
-
-    def read(self) -> int:
-        return self._reading.read()
-
-    def end(self) -> None:
-        self._reading.end()
 
     def finish(self, store: "Store") -> None:
         """Give the stubs their messages; one that is damaged stays one."""
