@@ -292,7 +292,10 @@ class Naive(Queues):
         known = self.outstanding(channel["where"])
         if not (tag == 0 and multiple) and all(held["tag"] != tag for held in known):
             raise Fault(406, f"unknown delivery tag {tag}")
-        chosen = [one for one in known if one["tag"] == tag or (multiple and (tag == 0 or one["tag"] < tag))]
+        if tag == 0:
+            chosen = [one for one in known if one["consumer"] is None or one["reads"] < self.reads]
+        else:
+            chosen = [one for one in known if one["tag"] == tag or (multiple and one["tag"] < tag)]
         self.seen.append(how)
         if channel["transaction"] is None:
             self.settle(chosen, how)

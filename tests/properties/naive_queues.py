@@ -253,6 +253,7 @@ class Queues(Topology):
             "place": place,
             "consumer": consumer,
             "settled": False,
+            "reads": self.reads,
         }
         if no_ack:
             self.left(queue, place)

@@ -64,6 +64,7 @@ class Topology:
         self.policies: dict[tuple[bool, str], Thing] = {}
         self.later: list[tuple[str, Thing]] = []
         self.number = 0
+        self.reads = 0
         self.said: dict[Where, list[Any]] = {}
         self.seen: list[str] = []
         self.names: list[str] = []

@@ -167,3 +167,15 @@ def test_work_that_never_ends_keeps_nothing_of_what_is_done(lab: Lab) -> None:
         work.begin()
         assert not work.drain()
     assert sum(isinstance(one, Endless) for one in gc.get_objects()) < 500
+
+
+@pytest.mark.parametrize("requeue", [spec.BasicNack(1, requeue=True), spec.BasicReject(1, requeue=True)])
+def test_message_that_comes_back_is_not_in_what_the_client_knew(lab: Lab, client: Client, requeue: spec.Method) -> None:
+    """SPEC §5: given back, and everything acknowledged, in one write: the message had been delivered again, and was lost."""
+    say(client, method(1, spec.QueueDeclare("q")), *publish(1, "q", b"x"), method(1, spec.BasicConsume("q", "t")))
+    say(client, method(1, requeue), method(1, spec.BasicAck(0, multiple=True)))
+    queue = lab.broker.vhosts["/"].queues["q"]
+    assert (queue.ready_count, queue.unacked_count) == (0, 1)
+    say(client, method(1, spec.BasicAck(0, multiple=True)))
+    assert (queue.ready_count, queue.unacked_count) == (0, 0)
+    assert not client.seen.closes

@@ -115,9 +115,11 @@ class Twins:
                 client.connection.receive(part, self.now)
 
         def follow(naive: Naive) -> None:
+            naive.reads += 1
             for (method, content), end in zip(pairs, ends, strict=True):
                 if end > middle >= end - len(pieces[ends.index(end)]):
                     naive.do_everything_later()
+                    naive.reads += 1
                 naive.hear(where, method, content)
 
         line = f"client {where[0]} channel {where[1]}: {', '.join(described(*pair) for pair in pairs)}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from leveret.broker.broker import default_broker
 from leveret.broker.consumer import Window
 from leveret.broker.message import Entry, Origin, new_entry, new_message
 from leveret.broker.tally import Tally
+from leveret.protocol.session import Session
 from leveret.protocol.subscriber import Subscriber
 from leveret.protocol.unacked import Unacked
 from leveret.wire.content import frame_content
@@ -36,14 +38,15 @@ class Listener:
     def __init__(self, channel: int = 1, no_ack: bool = False, window: Window | None = None) -> None:
         self.wakes = 0
         self.cancelled: list[Subscriber] = []
-        self.output = Output(self.wake)
+        self.session = Session(default_broker(), Output(self.wake))
+        self.output = self.session.output
         self.output.frame_max = 131072
         self.unacked = Unacked()
         self.channel_tally, self.tally = Tally(), Tally()
         self.subscriber = Subscriber(
             "tag",
             channel,
-            self.output,
+            self.session,
             self.unacked,
             self.channel_tally,
             self.tally,

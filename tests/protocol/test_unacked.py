@@ -7,12 +7,14 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry, Message, Origin, new_entry, new_message
 from leveret.protocol.unacked import Unacked
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 MESSAGE: Message = new_message(Origin("", "q", b""), b"", 14, 0, 0, False)
+SOMEBODY = Consumer("tag")
 
 
 def entry(seq: int = 1) -> Entry:
@@ -50,24 +52,24 @@ def test_unknown_tags_are_not_taken() -> None:
     unacked = recorded(3)
     for tag in (0, 4, 2**40):
         assert unacked.take(tag) is None
-    assert unacked.take_up_to(4) is None
+    assert unacked.take_up_to(4, 1) is None
     assert unacked.count == 3
 
 
 def test_taking_up_to_a_tag_takes_what_is_before_it_in_order() -> None:
     unacked = recorded(6)
     unacked.take(2)
-    assert seqs(unacked.take_up_to(4)) == [1, 3, 4]
-    assert unacked.take_up_to(4) is None
-    assert seqs(unacked.take_up_to(0)) == [5, 6]
-    assert seqs(unacked.take_up_to(0)) == []
+    assert seqs(unacked.take_up_to(4, 1)) == [1, 3, 4]
+    assert unacked.take_up_to(4, 1) is None
+    assert seqs(unacked.take_up_to(0, 1)) == [5, 6]
+    assert seqs(unacked.take_up_to(0, 1)) == []
     assert unacked.count == 0
 
 
 def test_taking_up_to_a_settled_tag_takes_nothing() -> None:
     unacked = recorded(3)
     unacked.take(2)
-    assert unacked.take_up_to(2) is None
+    assert unacked.take_up_to(2, 1) is None
     assert unacked.count == 2
 
 
@@ -77,14 +79,14 @@ def test_skipped_tags_leave_the_others_in_order() -> None:
     for seq in (4, 5):
         unacked.record(entry(seq))
     assert unacked.take(3) is None
-    assert seqs(unacked.take_up_to(5)) == [1, 2, 4, 5]
+    assert seqs(unacked.take_up_to(5, 1)) == [1, 2, 4, 5]
 
 
 def test_taking_up_to_a_tag_that_was_set_aside() -> None:
     unacked = recorded(3)
     unacked.skip()
     unacked.record(entry(5))
-    assert seqs(unacked.take_up_to(2)) == [1, 2]
+    assert seqs(unacked.take_up_to(2, 1)) == [1, 2]
     assert seqs(unacked.take_all()) == [3, 5]
 
 
@@ -107,13 +109,13 @@ def test_many_settled_in_order_with_a_window_open() -> None:
         assert taken.seq == tag - 500
         unacked.record(entry(tag))
     assert unacked.count == 500
-    assert seqs(unacked.take_up_to(9_999)) == list(range(9_500, 10_000))
+    assert seqs(unacked.take_up_to(9_999, 1)) == list(range(9_500, 10_000))
 
 
 def test_many_never_settled() -> None:
     unacked = recorded(5_000)
     assert unacked.count == 5_000
-    assert seqs(unacked.take_up_to(2_500)) == list(range(1, 2_501))
+    assert seqs(unacked.take_up_to(2_500, 1)) == list(range(1, 2_501))
     assert seqs(unacked.take_all()) == list(range(2_501, 5_001))
 
 
@@ -121,20 +123,20 @@ def test_everything_is_taken_and_the_tags_go_on() -> None:
     unacked = recorded(3)
     assert seqs(unacked.take_all()) == [1, 2, 3]
     assert (unacked.record(entry(4)), unacked.count) == (4, 1)
-    assert seqs(unacked.take_up_to(4)) == [4]
+    assert seqs(unacked.take_up_to(4, 1)) == [4]
 
 
 def test_restored_entries_have_their_tags_again() -> None:
     unacked = recorded(5)
-    taken = unacked.take_up_to(3)
+    taken = unacked.take_up_to(3, 1)
     assert taken is not None
     fifth = unacked.take(5)
     assert fifth is not None
     unacked.restore([fifth, *taken])
     assert unacked.count == 5
     unacked.record(entry(6))
-    assert seqs(unacked.take_up_to(2)) == [1, 2]
-    assert seqs(unacked.take_up_to(0)) == [3, 4, 5, 6]
+    assert seqs(unacked.take_up_to(2, 1)) == [1, 2]
+    assert seqs(unacked.take_up_to(0, 1)) == [3, 4, 5, 6]
 
 
 steps = st.lists(
@@ -183,10 +185,10 @@ def test_random_tags_against_a_dictionary(commands: list[tuple[str, float]], man
 
     def up_to(tag: int) -> None:
         if tag != 0 and tag not in model:
-            assert unacked.take_up_to(tag) is None
+            assert unacked.take_up_to(tag, 1) is None
             return
         expected = [model.pop(known) for known in sorted(model) if tag in (0, known) or known < tag]
-        assert unacked.take_up_to(tag) == expected
+        assert unacked.take_up_to(tag, 1) == expected
         gone.extend(expected)
 
     def restore(count: int) -> None:
@@ -228,3 +230,17 @@ def test_first_tag_is_the_oldest_outstanding() -> None:
     assert unacked.first_tag() == 4
     unacked.take_all()
     assert unacked.first_tag() == 0
+
+
+def test_everything_is_what_the_client_can_know_of() -> None:
+    """Not what was pushed since its octets were read: it has not seen that, and would lose it. What it got, it asked for."""
+    unacked = Unacked()
+    for seq, reads, consumer in ((1, 1, True), (2, 2, True), (3, 2, False), (4, 2, True)):
+        held = entry(seq)
+        held.consumer = SOMEBODY if consumer else None
+        unacked.push(held, reads) if consumer else unacked.record(held)
+    assert seqs(unacked.take_up_to(0, 2)) == [1, 3]
+    assert seqs(unacked.take_up_to(0, 2)) == []
+    assert unacked.count == 2
+    assert seqs(unacked.take_up_to(0, 3)) == [2, 4]
+    assert unacked.count == 0

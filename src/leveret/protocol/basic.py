@@ -106,7 +106,7 @@ def _subscriber(channel: "Channel", m: BasicConsume, queue: Queue, shared: Windo
     consumer = Subscriber(
         m.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}",
         channel.number,
-        channel.output,
+        channel.session,
         channel.unacked,
         channel.tally,
         channel.tally.part(queue.tally),

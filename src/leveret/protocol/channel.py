@@ -627,7 +627,7 @@ class Channel:
             queue.resume(consumer)
 
     def _settle_up_to(self, tag: int) -> None:
-        entries = self.unacked.take_up_to(tag)
+        entries = self.unacked.take_up_to(tag, self.session.reads)
         if entries is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
         self.settle(entries, ACKED)
@@ -657,7 +657,7 @@ class Channel:
         entry = None
         entries: list[Entry] | None
         if index == BASIC_NACK and method.multiple:  # type: ignore[attr-defined]
-            entries = self.unacked.take_up_to(tag)
+            entries = self.unacked.take_up_to(tag, self.session.reads)
         else:
             entry = self.unacked.take(tag)
             entries = None if entry is None else [entry]

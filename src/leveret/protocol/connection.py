@@ -122,6 +122,7 @@ class Connection:
         if self.state == DEAF:
             self.reader.rest = b""
             return
+        self.session.reads += 1
         self.reader.feed(data)
         self._pass()
 
@@ -131,6 +132,7 @@ class Connection:
             self.receive(bytes(buffer[:size]), now)
             return
         self._received_at = now
+        self.session.reads += 1
         self._set_time(now)
         self.reader.read_from(buffer, size)
         self._pass()

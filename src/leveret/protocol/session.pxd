@@ -11,6 +11,7 @@ cdef class Session:
     cdef public str connection_name
     cdef public Output output
     cdef public long long now
+    cdef public Py_ssize_t reads
     cdef public unsigned long method_index
     cdef public Task pending
     cdef public list confirming

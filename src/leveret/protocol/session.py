@@ -25,10 +25,10 @@ INCOMPLETE_SIZE_MAX = 256 << 20
 class Session:
     """The shared state.
 
-    `now` is the time of the current pass (ms); `method_index` the method in hand, for error replies, 0 if none;
-    `pending` a task that must end before the next frame is looked at; `confirming` the channels with confirms to tell.
-    `blocked` is set while no frame is looked at because the client has published and publishers are stopped. To the model it
-    is a `Presence`.
+    `now` is the time of the current pass (ms); `reads` how often something was read from the client; `method_index` the
+    method in hand, for error replies, 0 if none; `pending` a task that must end before the next frame is looked at;
+    `confirming` the channels with confirms to tell. `blocked` is set while no frame is looked at because the client has
+    published and publishers are stopped. To the model it is a `Presence`.
     """
 
     __slots__ = (
@@ -47,6 +47,7 @@ class Session:
         "on_shut",
         "output",
         "pending",
+        "reads",
         "rights",
         "user",
         "vhost",
@@ -63,6 +64,7 @@ class Session:
         self.on_shut: Callable[[str], None] | None = None
         self.now = 0
         self.method_index = 0
+        self.reads = 0
         self.pending: Task | None = None
         self.confirming: list[Channel] = []
         self.channels: dict[int, Channel] = {}

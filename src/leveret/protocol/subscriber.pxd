@@ -2,11 +2,13 @@ cimport cython
 from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry, Message, Origin
 from leveret.broker.tally cimport Tally
+from leveret.protocol.session cimport Session
 from leveret.protocol.unacked cimport Unacked
 from leveret.wire.output cimport Output
 
 cdef class Subscriber(Consumer):
     cdef int _channel
+    cdef Session _session
     cdef Output _output
     cdef Unacked _unacked
     cdef Tally _channel_tally

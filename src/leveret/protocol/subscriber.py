@@ -9,9 +9,9 @@ from collections.abc import Callable
 from leveret.broker.consumer import Consumer, Window
 from leveret.broker.message import Entry, Message, Origin
 from leveret.broker.tally import Tally
+from leveret.protocol.session import Session
 from leveret.protocol.unacked import Unacked
 from leveret.wire.content import frame_head
-from leveret.wire.output import Output
 from leveret.wire.spec import BASIC_DELIVER, FRAME_METHOD
 from leveret.wire.values import Table, encode_short_string
 
@@ -29,6 +29,7 @@ class Subscriber(Consumer):
         "_on_cancelled",
         "_origin",
         "_output",
+        "_session",
         "_tag_end",
         "_unacked",
         "trace",
@@ -38,7 +39,7 @@ class Subscriber(Consumer):
         self,
         tag: str,
         channel: int,
-        output: Output,
+        session: Session,
         unacked: Unacked,
         channel_tally: Tally,
         tally: Tally,
@@ -53,7 +54,8 @@ class Subscriber(Consumer):
     ) -> None:
         Consumer.__init__(self, tag, no_ack, exclusive, window, shared, arguments, priority, tally)
         self._channel = channel
-        self._output = output
+        self._session = session
+        self._output = session.output
         self._unacked = unacked
         self._channel_tally = channel_tally
         self._on_cancelled = on_cancelled
@@ -81,7 +83,7 @@ class Subscriber(Consumer):
         else:
             self._channel_tally.deliver += 1
             self.tally.deliver += 1
-            tag = self._unacked.record(entry)
+            tag = self._unacked.push(entry, self._session.reads)
         output = self._output
         if entry.redelivered:
             self._channel_tally.redeliver += 1

@@ -9,13 +9,18 @@ cdef class Unacked:
     cdef Py_ssize_t _head
     cdef list _entries
     cdef dict _old
+    cdef Py_ssize_t _reads
+    cdef Py_ssize_t _unseen
     cpdef Py_ssize_t skip(self)
+    cpdef Py_ssize_t push(self, Entry entry, Py_ssize_t reads) except -1
     @cython.locals(tag=Py_ssize_t, entries=list)
     cpdef Py_ssize_t record(self, Entry entry) except -1
     @cython.locals(at=Py_ssize_t, entries=list, entry=Entry)
     cpdef Entry take(self, Py_ssize_t tag)
     @cython.locals(last=Entry, entry=Entry, found=list, entries=list, at=Py_ssize_t, end=Py_ssize_t)
-    cpdef list take_up_to(self, Py_ssize_t tag)
+    cpdef list take_up_to(self, Py_ssize_t tag, Py_ssize_t reads)
+    @cython.locals(everything=list, seen=list, unseen=list, entry=Entry)
+    cdef list _take_seen(self, Py_ssize_t reads)
     @cython.locals(found=list, entry=Entry)
     cpdef list take_all(self)
     @cython.locals(entry=Entry)

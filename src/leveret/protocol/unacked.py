@@ -4,6 +4,8 @@
 (2) `_entries[i]` belongs to tag `_first + i`; None once it is settled. It has no gaps: when a tag was skipped, or most
     of it is settled but its first, what is left of it moves to `_old`, whose tags are all below `_first`.
 So one message that is never acknowledged costs a place in a dictionary, not a list of everything after it.
+(3) `_unseen` is the first tag that was pushed to a consumer while the octets in hand were already read (`_reads` says which
+    they are): the client cannot mean it when it says «everything».
 """
 
 from leveret.broker.message import Entry
@@ -14,7 +16,7 @@ SPARSE_FROM = 1024
 class Unacked:
     """The unacknowledged deliveries of one channel, by tag."""
 
-    __slots__ = ("_entries", "_first", "_head", "_old", "count", "next_tag")
+    __slots__ = ("_entries", "_first", "_head", "_old", "_reads", "_unseen", "count", "next_tag")
 
     def __init__(self) -> None:
         self.next_tag = 1
@@ -23,12 +25,21 @@ class Unacked:
         self._head = 0
         self._entries: list[Entry | None] = []
         self._old: dict[int, Entry] = {}
+        self._reads = 0
+        self._unseen = 1
 
     def skip(self) -> int:
         """The tag of a delivery that needs no acknowledgement."""
         tag = self.next_tag
         self.next_tag = tag + 1
         return tag
+
+    def push(self, entry: Entry, reads: int) -> int:
+        """The tag of a delivery that nobody has asked for, made after so many reads from the client."""
+        if reads != self._reads:
+            self._reads = reads
+            self._unseen = self.next_tag
+        return self.record(entry)
 
     def record(self, entry: Entry) -> int:
         """The tag of a delivery that waits for its acknowledgement."""
@@ -76,10 +87,13 @@ class Unacked:
             self._head = at + 1
         return entry
 
-    def take_up_to(self, tag: int) -> list[Entry] | None:
-        """Remove and return all entries up to this tag in order; None if the tag itself is not outstanding. 0 is all."""
+    def take_up_to(self, tag: int, reads: int) -> list[Entry] | None:
+        """Remove and return all entries up to this tag in order; None if the tag itself is not outstanding.
+
+        0 is all that the client can know of, who has been read so often.
+        """
         if tag == 0:
-            return self.take_all()
+            return self._take_seen(reads)
         last = self.take(tag)
         if last is None:
             return None
@@ -109,6 +123,21 @@ class Unacked:
         self._restart(self.next_tag)
         self.count = 0
         return found
+
+    def _take_seen(self, reads: int) -> list[Entry]:
+        everything = self.take_all()
+        if reads != self._reads:
+            return everything
+        seen = []
+        unseen = []
+        for entry in everything:
+            if entry.tag >= self._unseen and entry.consumer is not None:
+                unseen.append(entry)
+            else:
+                seen.append(entry)
+        if unseen:
+            self.restore(unseen)
+        return seen
 
     def restore(self, entries: list[Entry]) -> None:
         """Put entries back that were taken, under the tags they had."""
