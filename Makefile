@@ -16,8 +16,8 @@ run: $(VENV)/.installed
 build: $(VENV)/.installed
 
 test: $(VENV)/.installed $(VENV)/.tools check
-	$(BIN)/python -m pytest tests
-	LEVERET_PURE=1 $(BIN)/python -m pytest $(PLAIN_SUITES)
+	$(BIN)/python -m pytest --timeout 900 tests
+	LEVERET_PURE=1 $(BIN)/python -m pytest --timeout 900 $(PLAIN_SUITES)
 
 # Between commits: what is quick and finds most.
 quick: $(VENV)/.installed $(VENV)/.tools check

@@ -105,10 +105,10 @@ def test_longest_pattern_is_taken() -> None:
 def test_no_pattern_takes_long(text: str) -> None:
     """SPEC §7.2 patterns: linear, where Python's own would take longer than the universe has."""
     pattern = Pattern(text)
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(10):
         pattern.matches("a" * 254 + "!")
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 @pytest.mark.parametrize("name", [".*", "a|b", "{username}", "\\", "жук", "a\nb", "[x]", "^$", ""])

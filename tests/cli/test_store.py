@@ -28,7 +28,7 @@ COPIED = ("main", "slow", "from", "to", "reopened", "receipts")
 
 def store(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "leveret", "store", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def fill(client: Client, queue: str, bodies: list[bytes]) -> None:
@@ -355,7 +355,7 @@ def test_backup_refuses_what_is_not_meant(data: Path, tmp_path: Path) -> None:
 
 def test_flags_of_the_broker_are_refused(data: Path) -> None:
     command = [sys.executable, "-m", "leveret", "--data-dir", str(data), "store", "check", str(data)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--data-dir is of no use to store" in done.stderr
 

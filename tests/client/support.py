@@ -103,6 +103,6 @@ class Heard:
 
 async def until(condition: Callable[[], object]) -> None:
     """Return as soon as this is so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)

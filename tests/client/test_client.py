@@ -23,6 +23,7 @@ from leveret.wire.frames import HEARTBEAT
 from leveret.wire.properties import Properties, encode_properties
 
 PLAIN = encode_properties(Properties())
+HOUR_S = 3600
 
 
 @asynccontextmanager
@@ -214,7 +215,7 @@ def test_peer_that_says_nothing(run: Run) -> None:
     """SPEC §9.8: connection_timeout."""
 
     async def main() -> None:
-        async with peer(lambda _: asyncio.sleep(20)) as uri:
+        async with peer(lambda _: asyncio.sleep(HOUR_S)) as uri:
             with pytest.raises(Disconnected, match=r"^no answer in 2 s$"):
                 await connect(uri, "test")
 
@@ -374,7 +375,7 @@ def test_what_is_no_amqp_ends_the_connection(run: Run, deliver: bool, octets: by
         if deliver:
             peer.send(1, DELIVER)
         peer.writer.write(octets)
-        await asyncio.sleep(20)
+        await asyncio.sleep(HOUR_S)
 
     async def main() -> None:
         async with peer(talk) as uri:
@@ -401,7 +402,7 @@ def test_content_that_nobody_asked_for_is_passed_over(run: Run) -> None:
         peer.writer.write(framed(2, HEADER) + framed(3, b"12345"))
         peer.send(1, DELIVER)
         peer.writer.write(framed(2, HEADER) + framed(3, b"123") + framed(3, b"45"))
-        await asyncio.sleep(20)
+        await asyncio.sleep(HOUR_S)
 
     async def main() -> None:
         async with peer(talk) as uri:

@@ -65,7 +65,7 @@ def test_end_while_definitions_are_written(tmp_path: Path) -> None:
             client.send(*[method(1, spec.QueueDeclare(f"q-{number}-{at}", durable=True)) for at in range(1000)])
         clients[0].expect(spec.QueueDeclareOk)
         broker.popen.send_signal(signal.SIGTERM)
-        assert broker.popen.wait(10) == 0
+        assert broker.popen.wait(60) == 0
         for client in clients:
             client.socket.close()
 

@@ -33,7 +33,7 @@ import pika
 import pytest
 from pika import frame, spec
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds within which everything must have happened; nothing that works takes as long."""
 
 FAULTS_OF = ("leveret", "asyncio")

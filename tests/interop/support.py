@@ -8,7 +8,7 @@ from typing import Any
 
 from pika.exceptions import ChannelClosedByBroker
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 def fill(channel: Any, queue: str, *bodies: str) -> None:

@@ -38,7 +38,7 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 @asynccontextmanager
 async def connected(broker: Broker) -> AsyncIterator[AbstractConnection]:
-    async with await aio_pika.connect(broker.url, timeout=10) as connection:
+    async with await aio_pika.connect(broker.url, timeout=60) as connection:
         yield connection
 
 
@@ -414,7 +414,7 @@ async def test_queue_and_messages_outlive_a_connection(broker: Broker, unique: U
 
 @in_loop
 async def test_robust_connection_serves_as_well(broker: Broker, unique: Unique) -> None:
-    async with await aio_pika.connect_robust(broker.url, timeout=10) as connection:
+    async with await aio_pika.connect_robust(broker.url, timeout=60) as connection:
         channel = await connection.channel()
         queue = await channel.declare_queue(unique(), auto_delete=True)
         await fill(channel, queue, "a")

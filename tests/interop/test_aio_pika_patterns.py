@@ -38,8 +38,8 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 async def channels(broker: Broker, **options: Any) -> AsyncIterator[tuple[AbstractChannel, AbstractChannel]]:
     """Open two channels, each on a connection of its own."""
     async with (
-        await aio_pika.connect(broker.url, timeout=10) as one,
-        await aio_pika.connect(broker.url, timeout=10) as other,
+        await aio_pika.connect(broker.url, timeout=60) as one,
+        await aio_pika.connect(broker.url, timeout=60) as other,
         one.channel(**options) as first,
         other.channel(**options) as second,
     ):
@@ -58,7 +58,7 @@ async def parties(broker: Broker, kind: type[RPC] = RPC) -> AsyncIterator[tuple[
 
 async def is_missing(broker: Broker, declare: str, name: str) -> bool:
     try:
-        async with await aio_pika.connect(broker.url, timeout=10) as connection, connection.channel() as channel:
+        async with await aio_pika.connect(broker.url, timeout=60) as connection, connection.channel() as channel:
             await getattr(channel, declare)(name, passive=True)
     except ChannelNotFoundEntity:
         return True
@@ -166,7 +166,7 @@ async def test_workers_share_the_tasks(broker: Broker, unique: Unique, kind: typ
     name, done, both = unique(), dict[int, str](), asyncio.Barrier(2)
 
     async def work(worker: str, *, task: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await both.wait()  # at each time one of each worker
         done[task] = worker
 

@@ -24,7 +24,7 @@ def connect(broker: Broker, unique: Unique) -> Iterator[Callable[[], Any]]:
 
     def open_connection() -> Any:
         connections.append(
-            Connection(broker.host, broker.username, broker.password, broker.port, virtual_host=broker.vhost, timeout=10)
+            Connection(broker.host, broker.username, broker.password, broker.port, virtual_host=broker.vhost, timeout=60)
         )
         return connections[-1]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     OwnBroker = Callable[..., tuple[Broker, int]]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 MIB = 1 << 20
 
 

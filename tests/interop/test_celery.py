@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Imported so because kombu claims to be typed and is not.
 pools: Any = import_module("kombu.pools")
 Eventually = Callable[[Callable[[], object]], None]
-PATIENCE = 15
+PATIENCE = 60
 ALONE = ("--pool", "solo", "--without-mingle", "--without-gossip")
 
 MODULE = """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.interop.conftest import Broker
 
 Eventually = Callable[[Callable[[], object]], None]
-PATIENCE = 15
+PATIENCE = 60
 PATIENCE_MS = 1000 * PATIENCE
 
 MODULE = '''

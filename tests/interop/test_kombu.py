@@ -28,7 +28,7 @@ def connect(broker: Broker, unique: Unique) -> Iterator[Callable[[], Any]]:
     def open_connection() -> Any:
         # Publishes return when the message is on its queue.
         options = {"confirm_publish": True, "read_timeout": 10, "write_timeout": 10}
-        connections.append(kombu.Connection(broker.url, transport_options=options, connect_timeout=10))
+        connections.append(kombu.Connection(broker.url, transport_options=options, connect_timeout=60))
         return connections[-1]
 
     yield open_connection
@@ -64,7 +64,7 @@ def exchange(channel: Any, name: str, type: str = "direct", **arguments: Any) ->
 
 
 def publish(channel: Any, body: bytes | str, routing_key: str, exchange: str = "", **arguments: Any) -> None:
-    kombu.Producer(channel).publish(body, routing_key, exchange=exchange, confirm_timeout=10, **arguments)
+    kombu.Producer(channel).publish(body, routing_key, exchange=exchange, confirm_timeout=60, **arguments)
 
 
 def fill(queue: Any, *bodies: str) -> None:
@@ -208,7 +208,7 @@ def test_unroutable_mandatory_message_is_returned_before_its_confirm(channel: An
     events: list[Any] = []
     channel.events["basic_ack"].add(lambda *_: events.append("ack"))
     producer = kombu.Producer(channel, on_return=lambda *returned: events.append(returned))
-    producer.publish("m", name, mandatory=True, confirm_timeout=10)
+    producer.publish("m", name, mandatory=True, confirm_timeout=60)
     (error, source, key, message), ack = events
     assert (error.reply_code, error.reply_text, source, key) == (312, "NO_ROUTE", "", name)
     assert message.body == "m"
@@ -361,4 +361,4 @@ def test_channel_error_leaves_the_connection_open(connection: Any, channel: Any,
 
 def test_refused_login_is_explained(broker: Broker) -> None:
     with pytest.raises(AccessRefused, match="Login was refused using authentication mechanism PLAIN"):
-        kombu.Connection(replace(broker, password="wrong").url, connect_timeout=10).connect()
+        kombu.Connection(replace(broker, password="wrong").url, connect_timeout=60).connect()

@@ -17,5 +17,5 @@ def test_hello_world_of_the_readme_prints_what_it_says(broker: Any) -> None:
     assert CONNECT in program
     # The README's broker listens on the usual port, ours on a free one.
     program = program.replace(CONNECT, f'ConnectionParameters("{broker.host}", {broker.port})')
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.strip(), done.stderr) == (promised, "")

@@ -87,7 +87,7 @@ def connect(node: InProcess) -> Iterator[Connect]:
 
     def open_connection(user: str = "shop", password: str = "secret", vhost: str = "orders") -> Any:
         credentials = pika.PlainCredentials(user, password)
-        parameters = pika.ConnectionParameters("127.0.0.1", node.port, vhost, credentials, socket_timeout=10)
+        parameters = pika.ConnectionParameters("127.0.0.1", node.port, vhost, credentials, socket_timeout=60)
         connections.append(pika.BlockingConnection(parameters))
         return connections[-1]
 

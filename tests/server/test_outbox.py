@@ -62,7 +62,7 @@ def test_lost_connection_with_masses_makes_nobody_wait(broker: Process) -> None:
 
 
 def test_two_publishers_both_progress(broker: Process) -> None:
-    """Both send as fast as they can for a while; neither gets much less taken than the other."""
+    """Both send as fast as they can until one has sent a million; neither gets much less taken than the other."""
     burst = b"".join(frame.encode() for frame in publish(1, "nowhere", b"x" * 100)) * 1000
     taken = {"first": 0, "second": 0}
     barrier = threading.Barrier(2)
@@ -70,8 +70,7 @@ def test_two_publishers_both_progress(broker: Process) -> None:
     def run(name: str) -> None:
         with broker.login() as publisher:
             barrier.wait()
-            end = time.monotonic() + 1
-            while time.monotonic() < end:
+            while max(taken.values()) < 1000:
                 publisher.socket.sendall(burst)
                 taken[name] += 1
 
@@ -153,7 +152,7 @@ def test_time_of_a_turn_is_short_under_load(broker: Process) -> None:
 
 
 def on_loop(running: InProcess, coroutine: object) -> object:
-    return asyncio.run_coroutine_threadsafe(coroutine, running._loop).result(10)  # type: ignore[arg-type]
+    return asyncio.run_coroutine_threadsafe(coroutine, running._loop).result(60)  # type: ignore[arg-type]
 
 
 def test_what_is_waited_for_is_looked_at_when_a_turn_ends() -> None:

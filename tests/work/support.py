@@ -199,7 +199,7 @@ class WorkProcess:
 def leveret_work(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """`leveret work` until its end."""
     command = [sys.executable, "-m", "leveret", "work", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 
 def write(path: Path, exchange: Any) -> Path:

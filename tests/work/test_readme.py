@@ -49,7 +49,7 @@ def test_pdfs_of_the_readme(tmp_path: Path) -> None:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=30,
+                timeout=60,
                 env={**os.environ, **environment},
             )
             assert (done.returncode, done.stdout.strip("\n"), done.stderr) == (0, shown, ""), command

@@ -157,7 +157,7 @@ def run_cut(place: Place, folder: Path) -> dict[Pair, Fate]:
 
     def handle(pair: Pair, message: Any) -> None:
         run.came(pair, message)
-        assert cut.wait(10)
+        assert cut.wait(60)
 
     with Door(place.port) as door:
         url = f"amqp://127.0.0.1:{door.port}"
@@ -181,14 +181,14 @@ def run_overload(place: Place, folder: Path) -> dict[Pair, Fate]:
 
     def occupy(message: Any) -> None:
         busy.set()
-        assert over.wait(10)
+        assert over.wait(60)
 
     blocker = Exchange(fresh("busy"), subscriptions=[Subscription(name="blocker", handler=occupy)])
     REFUSES.set()
     try:
         with Working(place.url, run.subscriptions(run.came), blocker) as working:
             place.publish(blocker.name, "", b"")
-            assert busy.wait(10)
+            assert busy.wait(60)
             run.publish()
             able = [pair for pair in PAIRS if pair[1] not in ("WhenOverloaded", "module:function")]
             eventually(lambda: all(run.calls[pair] for pair in able))

@@ -17,7 +17,7 @@ from typing import Any
 import pika
 import pytest
 from tests.client.support import Peer, peer
-from tests.server.support import Process, eventually
+from tests.server.support import PATIENCE, Process, eventually
 from tests.work.support import Calls, Door, Log, Place, Working, at_once, for_ever, fresh, one
 
 from leveret.uri import Uri
@@ -27,6 +27,8 @@ from leveret.wire.methods import write_method
 from leveret.wire.properties import Properties, encode_properties
 from leveret.work import Exchange, Message, Runtime, Subscription
 from leveret.work.line import AHEAD_MAX, OpenLine
+
+HOUR_S = 3600
 
 
 class Delays:
@@ -89,10 +91,10 @@ def test_broker_killed_and_restarted_under_four_workers(tmp_path: Path) -> None:
         with Working(place.url, *exchanges, attempts=0, wait=delays) as working:
             for number, exchange in enumerate(exchanges):
                 place.publish(exchange.name, "k", *bodies[number::2], persistent=True)
-            assert half.wait(10)
+            assert half.wait(60)
             broker.kill()
             with Process(tmp_path, "--port", str(place.port)):
-                eventually(lambda: seen == set(bodies), 30)
+                eventually(lambda: seen == set(bodies), 60)
                 eventually(lambda: working.runtime.listening == 4)
                 eventually(lambda: working.runtime.in_flight == 0)
                 assert working.runtime.counters.disconnects >= 4
@@ -160,7 +162,7 @@ def test_what_is_said_of_an_old_message_never_reaches_the_new_connection(place: 
 
     def handle(message: Message) -> None:
         if message.body == b"old":
-            assert cut.wait(10)
+            assert cut.wait(60)
         else:
             raise ValueError("it must stay unacknowledged")
 
@@ -261,7 +263,7 @@ def talking(talk: Callable[[Peer], Any], work: Callable[[Uri], Any]) -> Any:
     """Have a peer, and do something with it; both on one loop."""
 
     async def main() -> Any:
-        async with peer(talk) as uri:
+        async with asyncio.timeout(PATIENCE), peer(talk) as uri:
             return await work(uri)
 
     return asyncio.run(main())
@@ -286,7 +288,7 @@ def url_of(uri: Uri, query: str = "") -> str:
 
 async def running(runtime: Runtime, until: Callable[[], object]) -> "asyncio.Task[bool]":
     task = asyncio.ensure_future(runtime.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not until():
             await asyncio.sleep(0.005)
     return task
@@ -303,7 +305,7 @@ def test_message_kept_for_too_long_ends_a_connection_and_not_the_worker() -> Non
             peer.send(
                 1, spec.ChannelClose(406, "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out", 0, 0)
             )
-        await asyncio.sleep(10)
+        await asyncio.sleep(HOUR_S)
 
     async def work(uri: Uri) -> None:
         runtime = Runtime(url_of(uri), [one(print)[0]], wait=at_once, grace_s=0.1)
@@ -324,23 +326,21 @@ def test_stop_does_not_wait_for_a_silent_peer(stage: str) -> None:
         elif stage == "cancel":
             await serve(peer)
         reached.set()
-        await asyncio.sleep(20)
+        await asyncio.sleep(HOUR_S)
 
-    async def work(uri: Uri) -> float:
+    async def work(uri: Uri) -> None:
         runtime = Runtime(url_of(uri, "?heartbeat=0"), [one(print)[0]], grace_s=0.3)
         task = await running(runtime, reached.is_set)
         if stage == "cancel":
             await running_until(lambda: runtime.listening)
-        started = time.monotonic()
         runtime.stop()
         assert await task is True
-        return time.monotonic() - started
 
-    assert talking(talk, work) < 2.5
+    talking(talk, work)
 
 
 async def running_until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -348,7 +348,7 @@ async def running_until(condition: Callable[[], object]) -> None:
 def test_broker_that_is_silent_while_things_are_declared_is_a_lost_connection() -> None:
     async def talk(peer: Peer) -> None:
         await peer.welcome()
-        await asyncio.sleep(10)
+        await asyncio.sleep(HOUR_S)
 
     async def work(uri: Uri) -> bool:
         url = url_of(uri, "?heartbeat=0&connection_timeout=200")
@@ -483,7 +483,7 @@ def test_no_prefetch_reads_a_thousand_ahead(place: Place) -> None:
         time.sleep(0.2)
         assert hands._waiting.qsize() <= AHEAD_MAX
         free.set()
-        eventually(lambda: working.runtime.counters.handled == 20_000, 30)
+        eventually(lambda: working.runtime.counters.handled == 20_000, 60)
     assert place.ready(queue) == 0
 
 
@@ -506,7 +506,7 @@ def test_no_prefetch_runs_at_most_a_thousand_coroutines(place: Place) -> None:
         time.sleep(0.2)
         assert now[0] == AHEAD_MAX
         free.set()
-        eventually(lambda: working.runtime.counters.handled == 5000, 30)
+        eventually(lambda: working.runtime.counters.handled == 5000, 60)
     assert most[0] == AHEAD_MAX
     assert place.ready(queue) == 0
 
@@ -588,7 +588,7 @@ def test_consumer_id_is_the_consumer_tag(tmp_path: Path) -> None:
     with Process(tmp_path) as broker, Working(Place(broker.port).url, exchange):
         request = urllib.request.Request(f"http://127.0.0.1:{broker.http_port}/api/consumers")
         request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
-        found = json.load(urllib.request.urlopen(request, timeout=10))
+        found = json.load(urllib.request.urlopen(request, timeout=60))
         assert [(row["consumer_tag"], row["queue"]["name"]) for row in found] == [("it-is-me", queue)] * 2
         assert len({row["channel_details"]["connection_name"] for row in found}) == 2
         Place(broker.port).publish(exchange.name, "k", b"")
@@ -700,7 +700,7 @@ def test_function_that_outlasts_the_grace(place: Place) -> None:
     calls: list[bytes] = []
     with outlasting(place, handle, lambda: calls) as queue:
         free.set()
-        assert done.wait(10)
+        assert done.wait(60)
         eventually(lambda: not any(queue in thread.name for thread in threading.enumerate()))
         assert calls == [b"a"]
 
@@ -713,7 +713,7 @@ def test_coroutine_that_outlasts_the_grace_is_cancelled(place: Place, stubborn: 
     async def handle(message: Message) -> None:
         begun.append(message.body)
         try:
-            await asyncio.sleep(20)
+            await asyncio.sleep(HOUR_S)
         except asyncio.CancelledError:
             ended.append(message.body)
             if not stubborn:
