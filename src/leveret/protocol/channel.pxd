@@ -1,6 +1,7 @@
 cimport cython
 from leveret.broker.broker cimport Broker
 from leveret.broker.consumer cimport Consumer, Window
+from leveret.broker.dispatch cimport cancel, dispatch, push, resume
 from leveret.broker.message cimport Entry, Message, Origin, new_message
 from leveret.broker.queue cimport Queue
 from leveret.broker.router cimport Router

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Window
+from leveret.broker.dispatch import cancel, dispatch, push, resume
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
@@ -398,7 +399,7 @@ class Channel:
         now = self.session.now
         if len(queues) == 1:
             queue = queues[0]
-            if not queue.accept(message, now):
+            if not push(queue, message, now):
                 self.refuse()
         else:
             self._spread(message, queues, now)
@@ -441,7 +442,7 @@ class Channel:
             self.session.do(Spread(message, queues, now, self.refuse))
             return
         for queue in queues:
-            if not queue.accept(message, now):
+            if not push(queue, message, now):
                 self.refuse()
 
     def _route(self, method: bytes) -> Route:
@@ -624,7 +625,7 @@ class Channel:
         if self.shared.limited():
             self.resume_consumers()
         elif consumer is not None and not consumer.active:
-            queue.resume(consumer)
+            resume(queue, consumer)
 
     def _settle_up_to(self, tag: int) -> None:
         entries = self.unacked.take_up_to(tag, self.session.reads)
@@ -691,7 +692,7 @@ class Channel:
         for consumer in waiting:
             consumer.queue.rotation.activate(consumer)
         for consumer in waiting:
-            consumer.queue.dispatch()
+            dispatch(consumer.queue)
 
     def _all_consumers(self) -> list[Subscriber]:
         consumers = list(self.consumers.values())
@@ -705,7 +706,7 @@ class Channel:
             queue = consumer.queue
             consumer.trace = self.tracer()
             if consumer is not self.reply_consumer and not self.session.rights.allows("read", queue.name):
-                queue.cancel(consumer)
+                cancel(queue, consumer)
                 self.on_consumer_cancelled(consumer)
 
     def tracer(self) -> Callable[[Message, str, bool], None] | None:
@@ -729,8 +730,8 @@ class Channel:
     def answer_before_cancels(self, answer: Method) -> None:
         """Answer, and then tell of the consumers that were cancelled since `held_cancels` was set."""
         self.output.write_method(self.number, answer)
-        for cancel in self.held_cancels or ():
-            self.output.write_method(self.number, cancel)
+        for told in self.held_cancels or ():
+            self.output.write_method(self.number, told)
         self.held_cancels = None
         self.output.wake()
 
