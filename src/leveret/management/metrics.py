@@ -393,7 +393,7 @@ async def part_rows(
     names = await tally_labels(page, ask)
     rows = []
     for labels, channel in channels:
-        ask.node.do(channel.tell_parts)
+        ask.node.do(channel.routes.tell_parts)
         for other, part in list((channel.tally.parts or {}).items()):
             found = values(part)
             if any(found) and other in names:
