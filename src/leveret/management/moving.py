@@ -49,13 +49,13 @@ class Moving:
 
     def _move_some(self) -> bool:
         work = self._node.broker.work
-        work.store()
+        work.storage.write_places()
         group = work.storage.begin_group()
         work.storage.enter(group)
         try:
             return self._move_piece()
         finally:
-            work.store()
+            work.storage.write_places()
             work.storage.enter(0)
             work.storage.commit(group)
 
