@@ -18,8 +18,8 @@ from tests.work.test_table import SAMPLE
 
 from leveret.cli.work import work
 from leveret.work import BadSubscriptions, Exchange, Runtime, Subscription, Subscriptions
-from leveret.work.files import FILE_MAX, read
 from leveret.work.schema import schema
+from leveret.work.subscription_file import FILE_MAX, read_files
 
 CORES = os.cpu_count() or 1
 SCHEMA = Draft202012Validator(schema())
@@ -370,13 +370,13 @@ def test_queue_of_a_brokers_own_exchange_needs_a_name(folder: Path) -> None:
     [
         ("a.json", b"{", "cannot be read: "),
         ("a.json", b"", "cannot be read: "),
-        ("a.json", b"3", "must be an exchange with its Subscriptions, or a list of such"),
-        ("a.json", b'[{"Name": "x"}, 3]', "must be an exchange with its Subscriptions, or a list of such"),
+        ("a.json", b"3", "must be an exchange with its Subscriptions, or a list of exchanges"),
+        ("a.json", b'[{"Name": "x"}, 3]', "must be an exchange with its Subscriptions, or a list of exchanges"),
         ("a.json", b"[" * 100_000, "cannot be read: "),
         ("a.yaml", b"a: [", "cannot be read: "),
         ("a.yaml", b"\xff\xfe\xfa", "cannot be read: "),
         ("a.yaml", b"[" * 20_000, "cannot be read: "),
-        ("a.yaml", b"- x\n", "must be an exchange with its Subscriptions, or a list of such"),
+        ("a.yaml", b"- x\n", "must be an exchange with its Subscriptions, or a list of exchanges"),
         ("a.yaml", b'Name: "a\\ud800"\nSubscriptions: []', "Name: must be text"),
     ],
     ids=lambda value: str(value)[:30],
@@ -461,8 +461,8 @@ Subscriptions:
     documents = list(yaml.safe_load_all(text))
     # As Windows' editors write it.
     (folder / "a.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(documents).encode())
-    assert read([folder / "a.yaml"]) == read([folder / "a.json"])
-    assert [exchange.name for exchange in read([folder / "a.yaml"])] == ["x", "y"]
+    assert read_files([folder / "a.yaml"]) == read_files([folder / "a.json"])
+    assert [exchange.name for exchange in read_files([folder / "a.yaml"])] == ["x", "y"]
 
 
 def test_values_are_checked_as_files_are() -> None:
