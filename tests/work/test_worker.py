@@ -511,7 +511,7 @@ def test_prefetch_size_that_is_refused_is_done_without(rabbitmq_place: Place) ->
     calls = Calls(lambda message: free.wait(20))
     exchange, queue = one(calls, prefetch_size=100, prefetch_count=2)
     with Log() as log, Working(rabbitmq_place.url, exchange, wait=for_ever) as working:
-        assert log.says("this broker has no prefetch-size; going on with the count alone")
+        assert log.says("this broker does not support prefetch-size; using only the count")
         rabbitmq_place.publish(exchange.name, "k", *[bytes(60)] * 6)
         eventually(lambda: rabbitmq_place.ready(queue) == 4)
         free.set()
@@ -655,7 +655,7 @@ def outlasting(place: Place, handler: Any, begun: Callable[[], object], **fields
         working.stop()
         assert working.told is True
         assert not working.runtime.finished
-        assert log.says("a handler was still at work after 0.2 s; its message goes to others")
+        assert log.says("a handler was still running after 0.2 s; its message is requeued")
         assert next((body, method.redelivered) for method, _, body in place.take(queue)) == (b"a", True)
     yield queue
 

@@ -10,10 +10,9 @@ from types import TracebackType
 
 # Line and paragraph separators, besides control characters and those that turn the direction of writing.
 UNSEEN = ("Cc", "Cf", "Zl", "Zp")
-# As sys.exc_info() returns it.
-ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
-
 SHOWN = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def start_log(level: str, form: str) -> None:

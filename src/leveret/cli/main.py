@@ -18,7 +18,7 @@ NOUNS = {
     "definitions": ("leveret.cli.definitions", "Export, import and compare definitions."),
     "messages": ("leveret.cli.messages", "Look at, get, publish, move and follow messages."),
     "store": ("leveret.cli.store", "Check, measure and back up a data folder."),
-    "work": ("leveret.cli.work", "Run the subscriptions in files."),
+    "work": ("leveret.cli.work", "Run the subscriptions of files."),
     "top": ("leveret.cli.top", "Watch queues and rates."),
 }
 

@@ -49,7 +49,12 @@ class RunOptions(TypedDict):
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="FILE|DIR...")
 @click.option(
-    "--url", default=URL, envvar="LEVERET_URL", show_default=True, help="Broker to connect to; any AMQP 0-9-1 broker."
+    "--url",
+    metavar="URL",
+    default=URL,
+    envvar="LEVERET_URL",
+    show_default=True,
+    help="Broker to connect to; any AMQP 0-9-1 broker.",
 )
 @click.option("--check", "only_check", is_flag=True, help="Check the files and exit.")
 @click.option("--declare", "only_declare", is_flag=True, help="Declare exchanges, queues and bindings, and exit.")
@@ -62,6 +67,7 @@ class RunOptions(TypedDict):
     default=ATTEMPTS,
     show_default=True,
     type=click.IntRange(0),
+    metavar="N",
     help="Network failures in a row after which a worker ends; 0 for no limit.",
 )
 @click.option(
@@ -69,10 +75,13 @@ class RunOptions(TypedDict):
     default=GRACE_S,
     show_default=True,
     type=click.FloatRange(0),
-    help="Seconds that handlers have to finish when stopped.",
+    metavar="SECONDS",
+    help="How long handlers have to finish when stopped.",
 )
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /health on this port.")
-@click.option("--log-level", default="info", show_default=True, type=click.Choice(LEVELS))
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve /metrics and /health there.")
+@click.option(
+    "--log-level", default="info", show_default=True, type=click.Choice(LEVELS), metavar="LEVEL", help=", ".join(LEVELS)
+)
 def work(
     paths: tuple[Path, ...],
     only_check: bool,

@@ -99,7 +99,7 @@ class Shovel:
             transfer = self._transfer = Transfer(source, destination, mode, self._address(), count)
             consumer_tag = await source.consume(queue, mode == NO_ACK, self.definition.source.consumer_arguments)
             self._set_state(RUNNING)
-            log.info("shovel '%s' in vhost '%s' runs", self.name, self.vhost)
+            log.info("shovel '%s' in vhost '%s' is running", self.name, self.vhost)
             await transfer.ended
         finally:
             await self._leave(consumer_tag, clients)

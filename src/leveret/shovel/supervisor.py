@@ -78,22 +78,22 @@ class ShovelSupervisor:
         self._all.add(task)
         task.add_done_callback(self._all.discard)
 
-    def _value(self, key: Key) -> Any:
+    def _value(self, key: Key) -> dict[str, Any] | None:
         vhost = self._broker.vhosts.get(key[0])
         return None if vhost is None else vhost.parameters.get((COMPONENT, key[1]))
 
-    async def _run(self, key: Key, shovel: Shovel, value: Any, before: "asyncio.Task[None] | None") -> None:
+    async def _run(self, key: Key, shovel: Shovel, value: object, before: "asyncio.Task[None] | None") -> None:
         try:
             if before is not None:
                 await asyncio.wait([before])
             if await shovel.run():
-                log.info("shovel '%s' in vhost '%s' has moved all it was to move", key[1], key[0])
+                log.info("shovel '%s' in vhost '%s' has moved all its messages", key[1], key[0])
                 # First, so that clearing the parameter does not end this task.
                 del self._known[key], self._tasks[key]
                 await self._change(lambda: self._clear(key, value))
         except Exception:
             log.exception("shovel '%s' in vhost '%s' has ended", key[1], key[0])
 
-    def _clear(self, key: Key, value: Any) -> None:
+    def _clear(self, key: Key, value: object) -> None:
         if self._value(key) is value:
             self._broker.vhosts[key[0]].clear_parameter(COMPONENT, key[1])

@@ -87,7 +87,7 @@ class Transfer:
             self._forward(delivery)
 
     def _on_cancelled(self, consumer_tag: str) -> None:
-        self.fail(ClientFault("the source's queue is gone, or may no longer be read"))
+        self.fail(ClientFault("the consumer was cancelled: the source queue was deleted, or may no longer be read"))
 
     # Callbacks of the destination
 
@@ -140,7 +140,7 @@ class Transfer:
             exchange, routing_key, properties = self._address(delivery)
             sequence = self._destination.publish(exchange, routing_key, properties, delivery.body)
         except (ClientFault, ValueError) as error:
-            self.fail(error if isinstance(error, ClientFault) else ClientFault(f"a message cannot be passed on: {error}"))
+            self.fail(error if isinstance(error, ClientFault) else ClientFault(f"cannot publish a message: {error}"))
             return
         if self._unsent:
             self._unsent -= 1

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from leveret.uri import Uri, parse_uri
 from leveret.work.backoff import ATTEMPTS, FailureCounts, ReconnectBackoff
@@ -98,6 +98,15 @@ class Runtime:
         return total(worker.counters for worker in self.workers)
 
 
+class RuntimeOptions(TypedDict, total=False):
+    """What a Runtime can be given by name."""
+
+    attempts: int
+    grace_s: float
+    strict: bool
+    wait: Wait
+
+
 class Subscriptions:
     """Subscriptions whose handlers are decorated functions.
 
@@ -131,7 +140,7 @@ class Subscriptions:
 
         return subscribe
 
-    async def run(self, url: str = URL, **options: Any) -> bool:
+    async def run(self, url: str = URL, **options: Unpack[RuntimeOptions]) -> bool:
         """Work until stopped, or until no worker is left; `options` are a Runtime's."""
         return await Runtime(url, self.exchanges, **options).run()
 

@@ -6,7 +6,9 @@ Nothing is checked here: `validation.py` has the rules, for files and for values
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypedDict
+
+from leveret.wire.values import Table, Value
 
 TYPES = ("Direct", "Topic", "Fanout", "Headers")
 
@@ -27,6 +29,13 @@ Handler = str | Sequence[str] | Callable[..., object]
 RejectPolicy = str | Mapping[str, Mapping[str, float]] | Callable[..., object]
 
 
+class QueueOptions(TypedDict, total=False):
+    """A queue with arguments, under the names that files have for them."""
+
+    Name: str
+    Arguments: Table
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subscription:
     """Which messages of an exchange to consume, what handles them, and how they are acknowledged."""
@@ -36,11 +45,10 @@ class Subscription:
     name: str | None = None
     caption: str | None = None
     description: str | None = None
-    # A name, or {"Name": …, "Arguments": {…}}.
-    queue: str | Mapping[str, Any] | None = None
+    queue: str | QueueOptions | None = None
     consumer_id: str | None = None
     routing_key: str | None = None
-    routing_headers: Mapping[str, Any] | None = None
+    routing_headers: Mapping[str, Value] | None = None
     prefetch_size: int = 0
     prefetch_count: int = 0
     worker_thread_count: int = 1
@@ -58,11 +66,11 @@ class Subscription:
         return str(self.name or self.consumer_id or self.id or "")
 
     @property
-    def queue_arguments(self) -> Mapping[str, Any]:
+    def queue_arguments(self) -> Table:
         return self.queue.get("Arguments", {}) if isinstance(self.queue, Mapping) else {}
 
     @property
-    def match_arguments(self) -> dict[str, Any]:
+    def match_arguments(self) -> Table:
         """What its binding to a headers exchange has as arguments."""
         return match_arguments(self.routing_headers) if self.routing_headers else {}
 
@@ -86,7 +94,7 @@ class Exchange:
         return name or f"{self.name}.{subscription.name or subscription.consumer_id}"
 
 
-def match_arguments(headers: Mapping[str, Any]) -> dict[str, Any]:
+def match_arguments(headers: Mapping[str, Value]) -> Table:
     """RoutingHeaders, flat or under `Headers`, as the arguments of a binding."""
     inner = headers.get("Headers")
     if not isinstance(inner, Mapping):

@@ -2,7 +2,7 @@
 
 import codecs
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def files_in(paths: Iterable[Path], problems: list[Problem]) -> Iterator[Path]:
     """These files, and those in these folders, sorted by name."""
     for path in paths:
         if not path.exists():
-            problems.append(Problem(str(path), "", "", "there is no such file"))
+            problems.append(Problem(str(path), "", "", "no such file"))
         elif path.is_dir():
             yield from sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
         else:
@@ -59,7 +59,7 @@ def _exchanges(path: Path, problems: list[Problem]) -> Iterator[Exchange]:
 
 def _documents(path: Path) -> list[object]:
     if path.stat().st_size > FILE_MAX:
-        raise ValueError(f"it has more than {FILE_MAX} bytes")
+        raise ValueError(f"more than {FILE_MAX} bytes")
     octets = path.read_bytes()
     if path.suffix == ".json":
         found = [msgspec.json.decode(octets.removeprefix(codecs.BOM_UTF8))]
@@ -73,7 +73,7 @@ def _documents(path: Path) -> list[object]:
     return [one for document in found for one in (document if isinstance(document, list) else [document])]
 
 
-def _exchange(path: Path, document: dict[str, Any], problems: list[Problem]) -> Exchange:
+def _exchange(path: Path, document: Mapping[str, object], problems: list[Problem]) -> Exchange:
     values = _values(document, EXCHANGE_FIELDS, str(path), "", problems)
     values.setdefault("name", None)
     subscriptions = values.get("subscriptions", [])
@@ -88,7 +88,7 @@ def _exchange(path: Path, document: dict[str, Any], problems: list[Problem]) -> 
     return Exchange(**values)
 
 
-def _subscription(path: Path, number: int, document: dict[str, Any], problems: list[Problem]) -> Subscription:
+def _subscription(path: Path, number: int, document: Mapping[str, object], problems: list[Problem]) -> Subscription:
     title = document.get("Name") or document.get("ConsumerId") or document.get("Id")
     values = _values(document, SUBSCRIPTION_FIELDS, str(path), label_of(title, number), problems)
     values.setdefault("handler", None)
@@ -96,12 +96,12 @@ def _subscription(path: Path, number: int, document: dict[str, Any], problems: l
 
 
 def _values(
-    document: dict[str, Any], names: dict[str, str], file: str, subscription: str, problems: list[Problem]
+    document: Mapping[str, object], names: dict[str, str], file: str, subscription: str, problems: list[Problem]
 ) -> dict[str, Any]:
     """A document's values by the names of our attributes; null means that the field is not given."""
     for name in document:
         if name not in names:
             near = difflib.get_close_matches(str(name), names, 1)
-            rule = "there is no such field" + (f"; {near[0]}?" if near else "")
+            rule = "unknown field" + (f"; did you mean {near[0]}?" if near else "")
             problems.append(Problem(file, subscription, str(name), rule))
     return {names[name]: value for name, value in document.items() if name in names and value is not None}

@@ -103,7 +103,7 @@ def label_of(title: object, number: int) -> str:
 
 def _duplicates(queue: str, who: str, queues: dict[str, str]) -> Broken:
     if queue in queues:
-        yield "Queue", f"{queue} is the queue of another one already ({queues[queue]})"
+        yield "Queue", f"{queue} is already used by another subscription ({queues[queue]})"
     queues.setdefault(queue, who)
 
 
@@ -111,7 +111,7 @@ def _differences(exchange: Exchange, seen: dict[str, Exchange]) -> Broken:
     known = seen.setdefault(exchange.name, exchange)
     for field in ("type", "durable"):
         if getattr(known, field) != getattr(exchange, field):
-            yield key_of(field), "is another one elsewhere, and there can be only one exchange of a name"
+            yield key_of(field), "differs from another definition of this exchange"
 
 
 def _exchange_problems(exchange: Exchange) -> Broken:
@@ -133,7 +133,7 @@ def _subscription_problems(exchange: Exchange, one: Subscription, strict: bool) 
     if one.consumer_id is not None:
         yield from _named("ConsumerId", one.consumer_id)
     if not one.name and not one.consumer_id:
-        yield "Name", "is required, or else a ConsumerId"
+        yield "Name", "is required unless there is a ConsumerId"
     yield from _queue_problems(exchange, one)
     yield from _routing_problems(exchange, one, strict)
     yield from _number("PrefetchSize", one.prefetch_size, 0, PREFETCH_SIZE_MAX)
@@ -147,7 +147,7 @@ def _subscription_problems(exchange: Exchange, one: Subscription, strict: bool) 
     yield from _reject_problems(one)
     yield from _number("DeliveryLimit", one.delivery_limit, 0, DELIVERY_LIMIT_MAX)
     if one.delivery_limit not in (0, None) and one.reject_policy != ON_FAILURE:
-        yield "DeliveryLimit", f"is for RejectPolicy {ON_FAILURE}: nothing else is given back when it fails"
+        yield "DeliveryLimit", f"needs RejectPolicy {ON_FAILURE}: with any other, failed messages are not requeued"
     if one.receipt not in RECEIPTS:
         yield "Receipt", f"must be one of {', '.join(RECEIPTS)}"
     yield from _handler_problems(one.handler)
@@ -160,7 +160,7 @@ def _queue_problems(exchange: Exchange, one: Subscription) -> Broken:
             yield "Queue", "must be a name, or an object with Name and Arguments"
         arguments = queue.get("Arguments", {})
         if not _is_table(arguments):
-            yield "Queue", "Arguments must be an object whose values AMQP knows"
+            yield "Queue", "Arguments must be an object with values that AMQP can carry"
         queue = queue.get("Name")
     if queue is not None and not isinstance(queue, str):
         yield "Queue", "must be a name, or an object with Name and Arguments"
@@ -168,7 +168,7 @@ def _queue_problems(exchange: Exchange, one: Subscription) -> Broken:
         name = exchange.queue_of(one)
         yield from _named("Queue", name)
         if name.startswith("amq."):
-            yield "Queue", f"must not begin with amq., which brokers keep for themselves: {name}"
+            yield "Queue", f"must not begin with amq., which is reserved for the broker: {name}"
 
 
 def _routing_problems(exchange: Exchange, one: Subscription, strict: bool) -> Broken:
@@ -199,16 +199,16 @@ def _headers_problems(exchange: Exchange, headers: object) -> Broken:
     if flat["x-match"] not in ("all", "any"):
         yield "RoutingHeaders", "x-match must be all or any"
     elif not _is_table(flat):
-        yield "RoutingHeaders", "must have values that AMQP knows"
+        yield "RoutingHeaders", "must have values that AMQP can carry"
 
 
 def _reject_problems(one: Subscription) -> Broken:
     policy: object = one.reject_policy
     if policy in (ON_FAILURE, ON_FAILURE_DEAD_LETTER) and one.acknowledge_policy == BEFORE:
-        yield "RejectPolicy", f"{policy} is of no use with {BEFORE}: the message is acknowledged by then"
+        yield "RejectPolicy", f"{policy} cannot be combined with {BEFORE}: messages are already acknowledged when they fail"
     elif isinstance(policy, Mapping):
-        if set(policy) != {WHEN_OVERLOADED} or not _is_bound(policy[WHEN_OVERLOADED]):
-            yield "RejectPolicy", "must be an object WhenOverloaded with Load (a part of the cores) or InFlight, above 0"
+        if set(policy) != {WHEN_OVERLOADED} or not _is_overload_limit(policy[WHEN_OVERLOADED]):
+            yield "RejectPolicy", "must be an object WhenOverloaded with Load (per core) or InFlight, above 0"
     elif isinstance(policy, str):
         if policy not in REJECT_POLICIES:
             yield from _function_problems("RejectPolicy", policy, REJECT_RULE, _decides)
@@ -220,15 +220,15 @@ def _reject_problems(one: Subscription) -> Broken:
 
 def _decides(field: str, function: object) -> Broken:
     if inspect.iscoroutinefunction(function) or _generates(function):
-        yield field, "must be a plain function, which says yes or no at once"
+        yield field, "must be a plain function that returns true or false"
 
 
-def _is_bound(bound: object) -> bool:
+def _is_overload_limit(limits: object) -> bool:
     return (
-        isinstance(bound, Mapping)
-        and 0 < len(bound) <= 2
-        and set(bound) <= {"Load", "InFlight"}
-        and all(isinstance(value, int | float) and not isinstance(value, bool) and value > 0 for value in bound.values())
+        isinstance(limits, Mapping)
+        and 0 < len(limits) <= 2
+        and set(limits) <= {"Load", "InFlight"}
+        and all(isinstance(value, int | float) and not isinstance(value, bool) and value > 0 for value in limits.values())
     )
 
 
@@ -253,7 +253,7 @@ def _handler_problems(handler: object) -> Broken:
 
 def _handles(field: str, function: object) -> Broken:
     if _generates(function):
-        yield field, "is a generator, of which a call does nothing"
+        yield field, "is a generator function: calling it does nothing"
 
 
 def _generates(function: object) -> bool:
@@ -280,7 +280,7 @@ def _function_problems(field: str, text: str, rule: str, check: Callable[[str, C
         yield field, f"{text} cannot be imported: {type(error).__name__}: {error}"
     else:
         if not callable(found):
-            yield field, f"{text} is no function"
+            yield field, f"{text} is not a function"
         else:
             yield from check(field, found)
 

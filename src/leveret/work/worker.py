@@ -80,7 +80,7 @@ class Worker:
         finally:
             self.finished = await self._thread.finish(grace_s)
             if not self.finished:
-                log.warning("%s: a handler was still at work after %g s; its message goes to others", self.title, grace_s)
+                log.warning("%s: a handler was still running after %g s; its message is requeued", self.title, grace_s)
                 self._thread.abandon()
 
     async def _listen(self, stop: asyncio.Event, grace_s: float) -> float | None:
@@ -92,10 +92,10 @@ class Worker:
                 await self._serve(self._client, stop, grace_s)
             return 0.0
         except ClientFault as fault:
-            return self._after(fault)
+            return self._delay_after(fault)
         except Exception as error:
             log.exception("%s: internal error", self.title)
-            return self._after(ClientFault(f"internal error: {error}"))
+            return self._delay_after(ClientFault(f"internal error: {error}"))
         finally:
             client, self._client = self._client, None
             if client is not None:
@@ -105,9 +105,10 @@ class Worker:
         # Kept at once: if we are stopped meanwhile it has to be closed.
         self._client = await connect(self._uri, f"leveret work {self.title}")
 
-    def _after(self, fault: ClientFault) -> float | None:
+    def _delay_after(self, fault: ClientFault) -> float | None:
+        """How long to wait before the next connection; None to give up."""
         if fault.code == NOT_IMPLEMENTED and self._size_limited:
-            log.warning("%s: this broker has no prefetch-size; going on with the count alone", self.title)
+            log.warning("%s: this broker does not support prefetch-size; using only the count", self.title)
             self._size_limited = False
             return 0.0
         self.counters.disconnects += 1
@@ -142,7 +143,7 @@ class Worker:
             fault = await self._until_ended(ended, stop)
             if fault is not None:
                 raise fault
-            await self._leave(client, tag, grace_s)
+            await self._stop_consuming(client, tag, grace_s)
             channel.flush()
         finally:
             channel.close()
@@ -170,7 +171,7 @@ class Worker:
             # Never zero, which would mean that it has not listened.
             self._listened_s = max(loop.time() - since, 1e-9)
 
-    async def _leave(self, client: Client, tag: str, grace_s: float) -> None:
+    async def _stop_consuming(self, client: Client, tag: str, grace_s: float) -> None:
         """Cancel the consumer, and finish the messages being handled, all within `grace_s`."""
         client.on_delivery = lambda delivery: None
         loop = asyncio.get_running_loop()
