@@ -9,13 +9,13 @@ from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.routes import MONITOR, POLICYMAKER, Result, Route
 from leveret.shovel.shovel import STARTING, TERMINATED, Shovel
-from leveret.shovel.shovels import Shovels
+from leveret.shovel.supervisor import ShovelSupervisor
 from leveret.uri import without_credentials
 
 PROTOCOL = "amqp091"
 
 
-def shovels_of(ask: Ask) -> Shovels:
+def shovels_of(ask: Ask) -> ShovelSupervisor:
     found = ask.node.shovels
     assert found is not None
     return found
@@ -101,7 +101,7 @@ def restart_shovel(ask: Ask) -> Result:
     vhost, name = ask.vhost.name, ask.path["name"]
     if shovels_of(ask).find(vhost, name) is None:
         raise not_found()
-    shovels_of(ask).begin_anew(vhost, name)
+    shovels_of(ask).restart(vhost, name)
     return done()
 
 

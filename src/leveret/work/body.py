@@ -1,15 +1,14 @@
-"""A body as its content-type and content-encoding say: JSON, text or MessagePack, packed or not."""
+"""Bodies and the values they stand for, by content-type (JSON, text, MessagePack) and content-encoding (gzip and others)."""
 
 import base64
 import binascii
 import zlib
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
-# A small body can unpack to one that fills the memory.
-UNPACKED_MAX = 256 << 20
+# A small body can decompress to one that fills the memory.
+DECOMPRESSED_MAX = 256 << 20
 
 # One is usual.
 CODINGS_MAX = 4
@@ -23,13 +22,22 @@ class BadBody(Exception):
     """A body that is not what its properties say."""
 
 
-def decoded(body: bytes, content_type: str | None, content_encoding: str | None) -> Any:
-    """The body as a value; as bytes where the type says nothing we know."""
+def encode_body(value: object) -> tuple[bytes, str | None]:
+    """A body for this value, and its content-type: bytes as they are, str as text, anything else as JSON."""
+    if isinstance(value, str):
+        return value.encode(), "text/plain; charset=utf-8"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value), None
+    return msgspec.json.encode(value), "application/json"
+
+
+def decode_body(body: bytes, content_type: str | None, content_encoding: str | None) -> object:
+    """The body as a value; as bytes if the content-type is not one we know."""
     codings = [coding.strip() for coding in (content_encoding or "").lower().split(",")]
     if len(codings) > CODINGS_MAX:
-        raise BadBody(f"the body is packed more than {CODINGS_MAX} times")
+        raise BadBody(f"the body is compressed more than {CODINGS_MAX} times")
     for coding in reversed(codings):
-        body = _unpacked(body, coding)
+        body = _decompressed(body, coding)
     kind, _, parameters = (content_type or "").lower().partition(";")
     kind = kind.strip()
     if kind == "application/json" or kind.endswith("+json"):
@@ -41,12 +49,12 @@ def decoded(body: bytes, content_type: str | None, content_encoding: str | None)
     return body
 
 
-def _unpacked(body: bytes, coding: str) -> bytes:
+def _decompressed(body: bytes, coding: str) -> bytes:
     try:
         if coding in ("gzip", "x-gzip", "zlib"):
             return _inflated(body, GZIP_OR_ZLIB)
         if coding == "deflate":
-            # HTTP's deflate is zlib's form; many send the bare one.
+            # In HTTP, deflate means the zlib format; many send raw deflate.
             try:
                 return _inflated(body, GZIP_OR_ZLIB)
             except zlib.error:
@@ -54,7 +62,7 @@ def _unpacked(body: bytes, coding: str) -> bytes:
         if coding == "base64":
             return base64.b64decode(body, validate=True)
     except (zlib.error, binascii.Error) as error:
-        raise BadBody(f"the body is no {coding}: {error}") from None
+        raise BadBody(f"the body is not {coding}: {error}") from None
     # Celery and others name the character set here; see _charset_among.
     return body
 
@@ -62,37 +70,37 @@ def _unpacked(body: bytes, coding: str) -> bytes:
 def _inflated(body: bytes, form: int) -> bytes:
     found = b""
     while True:
-        unpacker = zlib.decompressobj(form)
-        found += unpacker.decompress(body, UNPACKED_MAX + 1 - len(found))
-        if len(found) > UNPACKED_MAX:
-            raise BadBody(f"the body unpacks to more than {UNPACKED_MAX} bytes")
-        if not unpacker.eof:
-            raise BadBody("the body is packed and not whole")
-        body = unpacker.unused_data
-        # Several packed files one behind the other are one packed file, for gzip.
+        inflater = zlib.decompressobj(form)
+        found += inflater.decompress(body, DECOMPRESSED_MAX + 1 - len(found))
+        if len(found) > DECOMPRESSED_MAX:
+            raise BadBody(f"the body decompresses to more than {DECOMPRESSED_MAX} bytes")
+        if not inflater.eof:
+            raise BadBody("the compressed body is truncated")
+        body = inflater.unused_data
+        # Several gzip files one behind the other are one gzip file.
         if not body.startswith(GZIP_MAGIC):
             return found
 
 
-def _json(body: bytes) -> Any:
+def _json(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBody(f"the body is no JSON: {error}") from None
+        raise BadBody(f"the body is not JSON: {error}") from None
 
 
-def _msgpack(body: bytes) -> Any:
+def _msgpack(body: bytes) -> object:
     try:
         return msgspec.msgpack.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBody(f"the body is no MessagePack: {error}") from None
+        raise BadBody(f"the body is not MessagePack: {error}") from None
 
 
 def _text(body: bytes, charset: str) -> str:
     try:
         return body.decode(charset)
     except (LookupError, ValueError) as error:
-        raise BadBody(f"the body is no text: {error}") from None
+        raise BadBody(f"the body is not text: {error}") from None
 
 
 def _charset(parameters: str) -> str | None:

@@ -1,38 +1,41 @@
-"""What a shovel says in the messages that pass it."""
+"""The properties and headers that a shovel sets in the messages it moves."""
 
 from collections.abc import Callable
-from typing import Any
 
 from leveret.broker.shovel import ShovelDefinition
 from leveret.client.incoming import Delivery
 from leveret.wire.properties import encode_properties
+from leveret.wire.values import Table
 
 FORWARD_HEADER = "x-shovelled"
 TIMESTAMP_HEADER = "x-shovelled-timestamp"
-# In a circle of shovels a message would grow for ever.
+# Else a message in a circle of shovels would grow without limit.
 HOPS_MAX = 64
 
 
-class Rewriting:
-    """Properties and headers that a definition asks for; a message that needs none passes as it came."""
+class Rewrite:
+    """What a definition asks to set; a message for which that is nothing is passed on unchanged.
 
-    def __init__(self, definition: ShovelDefinition, passed: dict[str, Any], now_ms: Callable[[], int]) -> None:
+    `hop` is this shovel's entry in the header that lists those a message has passed.
+    """
+
+    def __init__(self, definition: ShovelDefinition, hop: Table, now_ms: Callable[[], int]) -> None:
         wanted = definition.destination
         self._set = wanted.properties
-        self._passed = passed if wanted.forward_headers else None
+        self._hop = hop if wanted.forward_headers else None
         self._now_ms = now_ms if wanted.timestamp_header else None
 
     def properties(self, delivery: Delivery) -> bytes:
-        """A message's properties as they go on."""
-        if not self._set and self._passed is None and self._now_ms is None:
+        """The properties a message is published with."""
+        if not self._set and self._hop is None and self._now_ms is None:
             return delivery.properties
         properties = delivery.decoded()
         for name, value in self._set.items():
             setattr(properties, name, value)
         headers = dict(properties.headers or {})
-        if self._passed is not None:
+        if self._hop is not None:
             before = headers.get(FORWARD_HEADER)
-            headers[FORWARD_HEADER] = [self._passed, *(before if isinstance(before, list) else [])][:HOPS_MAX]
+            headers[FORWARD_HEADER] = [self._hop, *(before if isinstance(before, list) else [])][:HOPS_MAX]
         if self._now_ms is not None:
             headers[TIMESTAMP_HEADER] = self._now_ms() // 1000
         if headers:
@@ -40,13 +43,11 @@ class Rewriting:
         return encode_properties(properties)
 
 
-def passed_through(
-    definition: ShovelDefinition, vhost: str, name: str, cluster: str, uris: tuple[str, str]
-) -> dict[str, Any]:
-    """The entry of a shovel in the header of those that a message has passed; RabbitMQ's keys, in its order."""
+def hop_of(definition: ShovelDefinition, vhost: str, name: str, cluster: str, uris: tuple[str, str]) -> Table:
+    """A shovel's entry in FORWARD_HEADER; RabbitMQ's keys, in its order."""
     source, destination = definition.source, definition.destination
     from_queue = source.queue is not None
-    found = {
+    found: Table = {
         "shovelled-by": cluster,
         "shovel-type": "dynamic",
         "shovel-name": name,

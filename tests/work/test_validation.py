@@ -18,8 +18,8 @@ from tests.work.test_table import SAMPLE
 
 from leveret.cli.work import work
 from leveret.work import BadSubscriptions, Exchange, Runtime, Subscription, Subscriptions
-from leveret.work.files import FILE_MAX, read
 from leveret.work.schema import schema
+from leveret.work.subscription_file import FILE_MAX, read_files
 
 CORES = os.cpu_count() or 1
 SCHEMA = Draft202012Validator(schema())
@@ -94,8 +94,8 @@ Case = tuple[str, dict[str, Any], str, str, bool]
 BAD: list[Case] = [
     *[("Direct", {"Name": "s", field: 3}, field, "must be text", True) for field in ("Id", "Caption", "Description")],
     ("Direct", {"Name": 3}, "Name", "must be text", True),
-    ("Direct", {"Name": None}, "Name", "is required, or else a ConsumerId", True),
-    ("Direct", {"Name": ""}, "Name", "is required, or else a ConsumerId", True),
+    ("Direct", {"Name": None}, "Name", "is required unless there is a ConsumerId", True),
+    ("Direct", {"Name": ""}, "Name", "is required unless there is a ConsumerId", True),
     ("Direct", {"ConsumerId": 3}, "ConsumerId", "must be text", True),
     ("Direct", {"ConsumerId": LONG}, "ConsumerId", "must have at most 255 bytes", True),
     ("Direct", {"ConsumerId": "é" * 128}, "ConsumerId", "must have at most 255 bytes", False),
@@ -106,9 +106,9 @@ BAD: list[Case] = [
     ("Direct", {"Queue": "amq.mine"}, "Queue", "must not begin with amq.", False),
     ("Direct", {"Queue": {"Nam": "q"}}, "Queue", "must be a name, or an object with Name and Arguments", True),
     ("Direct", {"Queue": {"Name": 3}}, "Queue", "must be a name, or an object with Name and Arguments", True),
-    ("Direct", {"Queue": {"Arguments": 3}}, "Queue", "Arguments must be an object whose values AMQP knows", True),
-    ("Direct", {"Queue": {"Arguments": {"x": 1 << 70}}}, "Queue", "Arguments must be an object whose values", False),
-    ("Direct", {"Queue": {"Arguments": {LONG: 1}}}, "Queue", "Arguments must be an object whose values", False),
+    ("Direct", {"Queue": {"Arguments": 3}}, "Queue", "Arguments must be an object with values that AMQP can carry", True),
+    ("Direct", {"Queue": {"Arguments": {"x": 1 << 70}}}, "Queue", "Arguments must be an object with values", False),
+    ("Direct", {"Queue": {"Arguments": {LONG: 1}}}, "Queue", "Arguments must be an object with values", False),
     ("Direct", {"RoutingKey": None}, "RoutingKey", "is required for a Direct exchange", True),
     ("Topic", {"RoutingKey": None}, "RoutingKey", "is required for a Topic exchange", True),
     ("Direct", {"RoutingKey": 3}, "RoutingKey", "must be text", True),
@@ -127,7 +127,7 @@ BAD: list[Case] = [
     ("Headers", {"RoutingHeaders": {"Headers": 3}}, "RoutingHeaders", "must be an object of headers to match", True),
     ("Headers", {"RoutingHeaders": {"x-match": "some"}}, "RoutingHeaders", "x-match must be all or any", True),
     ("Headers", {"RoutingHeaders": {"Headers": {"x-match": 1}}}, "RoutingHeaders", "x-match must be all or any", False),
-    ("Headers", {"RoutingHeaders": {LONG: 1}}, "RoutingHeaders", "must have values that AMQP knows", False),
+    ("Headers", {"RoutingHeaders": {LONG: 1}}, "RoutingHeaders", "must have values that AMQP can carry", False),
     *[
         ("Direct", {field: value}, field, f"{WHOLE} {least}", True)
         for field, least in (("PrefetchSize", 0), ("PrefetchCount", 0), ("MinListenTime", 1), ("HandlerTimeLimit", 1))
@@ -138,7 +138,7 @@ BAD: list[Case] = [
         for value in numbers_but_none(0)
     ],
     *[
-        ("Direct", {"DeliveryLimit": 3, **more}, "DeliveryLimit", "is for RejectPolicy OnFailure", True)
+        ("Direct", {"DeliveryLimit": 3, **more}, "DeliveryLimit", "needs RejectPolicy OnFailure", True)
         for more in ({}, {"RejectPolicy": "Never"}, {"RejectPolicy": "OnFailureDeadLetter"})
     ],
     *[
@@ -169,7 +169,13 @@ BAD: list[Case] = [
     ),
     ("Direct", {"RejectPolicy": {"WhenOverloaded": {"Cpu": 1}}}, "RejectPolicy", "must be an object WhenOverloaded", True),
     ("Direct", {"RejectPolicy": "no_such:function"}, "RejectPolicy", "no_such:function cannot be imported: Module", False),
-    ("Direct", {"RejectPolicy": "some_handlers:constant"}, "RejectPolicy", "some_handlers:constant is no function", False),
+    (
+        "Direct",
+        {"RejectPolicy": "some_handlers:constant"},
+        "RejectPolicy",
+        "some_handlers:constant is not a function",
+        False,
+    ),
     ("Direct", {"RejectPolicy": "some_handlers:also_good"}, "RejectPolicy", "must be a plain function", False),
     *[
         ("Direct", {"AcknowledgePolicy": "AlwaysBeforeHandling", "RejectPolicy": policy}, "RejectPolicy", policy, True)
@@ -193,11 +199,11 @@ BAD: list[Case] = [
     ("Direct", {"Handler": "http://there/ü"}, "Handler", HANDLER_RULE, True),
     ("Direct", {"Handler": "no_such:function"}, "Handler", "no_such:function cannot be imported: ModuleNotFound", False),
     ("Direct", {"Handler": "some_handlers:bad"}, "Handler", "some_handlers:bad cannot be imported: Attribute", False),
-    ("Direct", {"Handler": "some_handlers:constant"}, "Handler", "some_handlers:constant is no function", False),
+    ("Direct", {"Handler": "some_handlers:constant"}, "Handler", "some_handlers:constant is not a function", False),
     ("Direct", {"Handler": "some_handlers:generates"}, "Handler", "is a generator", False),
     ("Direct", {"Handler": "some_handlers:generates_too"}, "Handler", "is a generator", False),
-    ("Direct", {"Prefetchcount": 3}, "Prefetchcount", "there is no such field; PrefetchCount?", True),
-    ("Direct", {"Zzz": 3}, "Zzz", "there is no such field", True),
+    ("Direct", {"Prefetchcount": 3}, "Prefetchcount", "unknown field; did you mean PrefetchCount?", True),
+    ("Direct", {"Zzz": 3}, "Zzz", "unknown field", True),
 ]
 
 
@@ -243,7 +249,7 @@ EXCHANGES: list[tuple[dict[str, Any], str, str, bool]] = [
     ({"Subscriptions": "abc"}, "exchange x: Subscriptions", "must be a list", True),
     ({"Subscriptions": [3]}, "Subscriptions", "must be a list of objects", True),
     ({"Subscriptions": []}, "Subscriptions", "there are none", False),
-    ({"Subscription": []}, "Subscription", "there is no such field; Subscriptions?", True),
+    ({"Subscription": []}, "Subscription", "unknown field; did you mean Subscriptions?", True),
 ]
 
 
@@ -347,7 +353,7 @@ def test_two_cannot_have_one_queue(folder: Path) -> None:
     write(folder / "b.json", exchange_file("y", {**GOOD, "Name": "t", "Queue": "x.s"}))
     status, _, err = run_work("--check", str(folder))
     assert status == 2
-    one_line(err, "b.json: subscription t: Queue: x.s is the queue of another one already (", "a.json: subscription s)")
+    one_line(err, "b.json: subscription t: Queue: x.s is already used by another subscription (", "a.json: subscription s)")
 
 
 def test_one_exchange_has_one_type(folder: Path) -> None:
@@ -355,14 +361,14 @@ def test_one_exchange_has_one_type(folder: Path) -> None:
     write(folder / "b.json", exchange_file("x", {**GOOD, "Name": "t"}, kind="Topic"))
     status, _, err = run_work("--check", str(folder))
     assert status == 2
-    one_line(err, "b.json: exchange x: Type: is another one elsewhere")
+    one_line(err, "b.json: exchange x: Type: differs from another definition")
 
 
 def test_queue_of_a_brokers_own_exchange_needs_a_name(folder: Path) -> None:
     path = write(folder / "a.json", exchange_file("amq.direct", GOOD))
     status, _, err = run_work("--check", str(path))
     assert status == 2
-    one_line(err, "subscription s: Queue: must not begin with amq., which brokers keep for themselves: amq.direct.s")
+    one_line(err, "subscription s: Queue: must not begin with amq., which is reserved for the broker: amq.direct.s")
 
 
 @pytest.mark.parametrize(
@@ -370,13 +376,13 @@ def test_queue_of_a_brokers_own_exchange_needs_a_name(folder: Path) -> None:
     [
         ("a.json", b"{", "cannot be read: "),
         ("a.json", b"", "cannot be read: "),
-        ("a.json", b"3", "must be an exchange with its Subscriptions, or a list of such"),
-        ("a.json", b'[{"Name": "x"}, 3]', "must be an exchange with its Subscriptions, or a list of such"),
+        ("a.json", b"3", "must be an exchange with its Subscriptions, or a list of exchanges"),
+        ("a.json", b'[{"Name": "x"}, 3]', "must be an exchange with its Subscriptions, or a list of exchanges"),
         ("a.json", b"[" * 100_000, "cannot be read: "),
         ("a.yaml", b"a: [", "cannot be read: "),
         ("a.yaml", b"\xff\xfe\xfa", "cannot be read: "),
         ("a.yaml", b"[" * 20_000, "cannot be read: "),
-        ("a.yaml", b"- x\n", "must be an exchange with its Subscriptions, or a list of such"),
+        ("a.yaml", b"- x\n", "must be an exchange with its Subscriptions, or a list of exchanges"),
         ("a.yaml", b'Name: "a\\ud800"\nSubscriptions: []', "Name: must be text"),
     ],
     ids=lambda value: str(value)[:30],
@@ -390,7 +396,7 @@ def test_file_that_is_none(folder: Path, name: str, content: bytes, rule: str) -
 
 def test_file_that_is_not_there(folder: Path) -> None:
     status, _, err = run_work("--check", "nowhere.json")
-    assert (status, err) == (2, "leveret: nowhere.json: there is no such file\n")
+    assert (status, err) == (2, "leveret: nowhere.json: no such file\n")
     assert run_work("--check")[0] == 2
 
 
@@ -399,7 +405,7 @@ def test_file_that_is_too_long(folder: Path) -> None:
         file.truncate(FILE_MAX + 1)
     status, _, err = run_work("--check", "a.json")
     assert status == 2
-    one_line(err, "a.json: cannot be read: it has more than")
+    one_line(err, "a.json: cannot be read: more than")
 
 
 def test_folder_without_files(folder: Path) -> None:
@@ -461,8 +467,8 @@ Subscriptions:
     documents = list(yaml.safe_load_all(text))
     # As Windows' editors write it.
     (folder / "a.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(documents).encode())
-    assert read([folder / "a.yaml"]) == read([folder / "a.json"])
-    assert [exchange.name for exchange in read([folder / "a.yaml"])] == ["x", "y"]
+    assert read_files([folder / "a.yaml"]) == read_files([folder / "a.json"])
+    assert [exchange.name for exchange in read_files([folder / "a.yaml"])] == ["x", "y"]
 
 
 def test_values_are_checked_as_files_are() -> None:

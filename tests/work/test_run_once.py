@@ -7,7 +7,7 @@ import pytest
 from tests.work.table import PAIRS, TABLE
 
 from leveret.work import BadSubscriptions, Message, Subscription
-from leveret.work.once import Sent, run_once
+from leveret.work.run_once import Sent, run_once
 
 
 def fails(message: Message) -> None:
@@ -118,7 +118,7 @@ def test_bad_body_is_a_failure() -> None:
     one = Subscription(name="s", handler=lambda message: message.content, receipt="Always")
     found = run_once(one, b"{", content_type="application/json", reply_to="r")
     assert found.outcome == "failed"
-    assert headers(found.sent[0])["error"].startswith("BadBody: the body is no JSON")
+    assert headers(found.sent[0])["error"].startswith("BadBody: the body is not JSON")
 
 
 class Silent(Exception):

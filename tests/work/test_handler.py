@@ -21,9 +21,9 @@ from tests.server.support import eventually
 from tests.work.support import Calls, Door, Log, Place, Working, at_once, fresh, one
 
 from leveret.work import Message, Subscription
-from leveret.work.handlers import HandlerFailed
-from leveret.work.once import Outcome, run_once
-from leveret.work.post import Post
+from leveret.work.handler import HandlerFailed
+from leveret.work.http_post import HttpPost
+from leveret.work.run_once import Outcome, run_once
 
 BIG = os.urandom(1 << 20)
 
@@ -280,7 +280,7 @@ def test_name_that_is_never_found_is_in_the_time_limit(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     url = f"http://slow.example:{port}/status/200"
-    sending = Post(url)
+    sending = HttpPost(url)
     for _ in range(3):
         with pytest.raises(TimeoutError):
             sending.send(b"", {}, 0.05)
@@ -304,7 +304,7 @@ def test_name_that_is_not_known_is_asked_for_again(monkeypatch: pytest.MonkeyPat
         return [*look("127.0.0.1", closed, *more, **options), *look("127.0.0.1", number, *more, **options)]
 
     monkeypatch.setattr(socket, "getaddrinfo", looked)
-    sending = Post(f"http://some.example:{port}/status/200")
+    sending = HttpPost(f"http://some.example:{port}/status/200")
     with pytest.raises(OSError, match="not known"):
         sending.send(b"", {}, 10)
     assert [sending.send(b"", {}, 10)[0] for _ in range(2)] == [200, 200]

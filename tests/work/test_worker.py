@@ -26,7 +26,7 @@ from leveret.wire.content import END, frame_head
 from leveret.wire.methods import write_method
 from leveret.wire.properties import Properties, encode_properties
 from leveret.work import Exchange, Message, Runtime, Subscription
-from leveret.work.line import AHEAD_MAX, OpenLine
+from leveret.work.channel import READ_AHEAD_MAX
 
 HOUR_S = 3600
 
@@ -190,7 +190,7 @@ def test_messages_of_a_cut_connection_do_not_pile_up(place: Place) -> None:
     exchange, _ = one(lambda message: stuck.wait(20), min_listen_time=1)
     with Door(place.port) as door, Working(f"amqp://127.0.0.1:{door.port}", exchange, wait=at_once, attempts=0) as working:
         place.publish(exchange.name, "k", *[b""] * 100)
-        waiting: Any = working.runtime.workers[0]._hands
+        waiting: Any = working.runtime.workers[0]._thread
         for _ in range(4):
             eventually(lambda: waiting._waiting.qsize() >= 99)
             cut_and_back(door, working)
@@ -219,17 +219,17 @@ def test_fault_in_a_callback_is_a_lost_connection(place: Place) -> None:
     calls = Calls()
     exchange, _ = one(calls)
     with Working(place.url, exchange, wait=at_once) as working:
-        hands: Any = working.runtime.workers[0]._hands
-        give, broken = hands.give, [True]
+        thread: Any = working.runtime.workers[0]._thread
+        submit, broken = thread.submit, [True]
 
         def once(*work: Any) -> None:
             if broken.pop():
                 raise RuntimeError("broken")
 
         def sometimes(*work: Any) -> None:
-            (once if broken else give)(*work)
+            (once if broken else submit)(*work)
 
-        hands.give = sometimes
+        thread.submit = sometimes
         place.publish(exchange.name, "k", b"x")
         calls.wait(1)
         assert calls.messages[0].redelivered
@@ -434,35 +434,6 @@ def test_answers_do_not_pile_up_for_a_broker_that_does_not_read() -> None:
     assert talking(talk, work) < count - 1000
 
 
-class Taking:
-    """A client whose reader is stopped at the very moment when the handler takes everything."""
-
-    def __init__(self) -> None:
-        self.socket_full = False
-        self.paused = False
-        self.line: Any = None
-        self.on_flow: Any = None
-
-    def pause(self) -> None:
-        self.paused = True
-        for _ in range(AHEAD_MAX):
-            self.line._taken += 1  # by the other thread, which has looked at `_stopped` before
-
-    def resume(self) -> None:
-        self.paused = False
-
-
-def test_reader_is_not_stopped_for_ever() -> None:
-    async def main() -> None:
-        client: Any = Taking()
-        line = client.line = OpenLine(client)
-        for _ in range(3 * AHEAD_MAX):
-            line.came()
-            assert not client.paused
-
-    asyncio.run(main())
-
-
 # Prefetch
 
 
@@ -477,11 +448,11 @@ def test_no_prefetch_reads_a_thousand_ahead(place: Place) -> None:
         for _ in range(20_000):
             channel.basic_publish(exchange.name, "k", b"")
     with Working(place.url, exchange) as working:
-        hands: Any = working.runtime.workers[0]._hands
-        # One of them may be in the handler's hands by the time when the thousandth comes.
-        eventually(lambda: hands._waiting.qsize() >= AHEAD_MAX - 1)
+        thread: Any = working.runtime.workers[0]._thread
+        # One of them may be with the handler by the time the thousandth comes.
+        eventually(lambda: thread._waiting.qsize() >= READ_AHEAD_MAX - 1)
         time.sleep(0.2)
-        assert hands._waiting.qsize() <= AHEAD_MAX
+        assert thread._waiting.qsize() <= READ_AHEAD_MAX
         free.set()
         eventually(lambda: working.runtime.counters.handled == 20_000, 60)
     assert place.ready(queue) == 0
@@ -502,12 +473,12 @@ def test_no_prefetch_runs_at_most_a_thousand_coroutines(place: Place) -> None:
         with place.channel() as channel:
             for _ in range(5000):
                 channel.basic_publish(exchange.name, "k", b"")
-        eventually(lambda: now[0] == AHEAD_MAX)
+        eventually(lambda: now[0] == READ_AHEAD_MAX)
         time.sleep(0.2)
-        assert now[0] == AHEAD_MAX
+        assert now[0] == READ_AHEAD_MAX
         free.set()
         eventually(lambda: working.runtime.counters.handled == 5000, 60)
-    assert most[0] == AHEAD_MAX
+    assert most[0] == READ_AHEAD_MAX
     assert place.ready(queue) == 0
 
 
@@ -540,7 +511,7 @@ def test_prefetch_size_that_is_refused_is_done_without(rabbitmq_place: Place) ->
     calls = Calls(lambda message: free.wait(20))
     exchange, queue = one(calls, prefetch_size=100, prefetch_count=2)
     with Log() as log, Working(rabbitmq_place.url, exchange, wait=for_ever) as working:
-        assert log.says("this broker has no prefetch-size; going on with the count alone")
+        assert log.says("this broker does not support prefetch-size; using only the count")
         rabbitmq_place.publish(exchange.name, "k", *[bytes(60)] * 6)
         eventually(lambda: rabbitmq_place.ready(queue) == 4)
         free.set()
@@ -684,7 +655,7 @@ def outlasting(place: Place, handler: Any, begun: Callable[[], object], **fields
         working.stop()
         assert working.told is True
         assert not working.runtime.finished
-        assert log.says("a handler was still at work after 0.2 s; its message goes to others")
+        assert log.says("a handler was still running after 0.2 s; its message is requeued")
         assert next((body, method.redelivered) for method, _, body in place.take(queue)) == (b"a", True)
     yield queue
 

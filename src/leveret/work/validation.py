@@ -1,19 +1,18 @@
-"""The rules that exchanges and subscriptions must keep, each problem in one line.
+"""The rules for exchanges and subscriptions; each broken one is reported in one line, before anything connects.
 
-Whoever runs them has them checked before anything connects.
+Values come from files and from Python alike, and may be anything: that is why they are `object` here.
 """
 
-import importlib
 import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 from urllib.parse import urlsplit
 
 from leveret.wire.values import encode_table
-from leveret.work.metadata import (
+from leveret.work.subscription import (
     ACKNOWLEDGE_POLICIES,
     BEFORE,
     ON_FAILURE,
@@ -24,7 +23,9 @@ from leveret.work.metadata import (
     WHEN_OVERLOADED,
     Exchange,
     Subscription,
-    file_name,
+    import_function,
+    key_of,
+    match_arguments,
 )
 
 NAME_MAX = 255
@@ -42,13 +43,13 @@ WORDS = {
 REJECT_RULE = f"must be one of {', '.join(REJECT_POLICIES)} or a module:function"
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
-# Of a field and its value: what is wrong.
-Check = Callable[[str, Any], Iterator[tuple[str, str]]]
+# Fields, and the rules that they break.
+Broken = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with one field: file, subscription, field and rule."""
+    """One broken rule: file, subscription, field and rule."""
 
     file: str
     subscription: str
@@ -57,12 +58,12 @@ class Problem:
 
     def __str__(self) -> str:
         line = ": ".join(part for part in (self.file, self.subscription, self.field, self.rule) if part)
-        # Names, and what a module says when it cannot be imported, may be anything.
+        # Names, and the error of a module that cannot be imported, may contain anything.
         return "".join(letter if letter.isprintable() else "?" for letter in " ".join(line.split()))
 
 
 class BadSubscriptions(Exception):
-    """Some rule is not kept; `problems` says which."""
+    """Some rules are broken; `problems` says which."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -70,14 +71,14 @@ class BadSubscriptions(Exception):
 
 
 def check(exchanges: Sequence[Exchange], strict: bool = False, files: Sequence[str] = ()) -> None:
-    """Raise BadSubscriptions unless all is well. `files` says where each exchange comes from."""
+    """Raise BadSubscriptions if a rule is broken. `files` says where each exchange comes from."""
     problems = problems_of(exchanges, strict, files)
     if problems:
         raise BadSubscriptions(problems)
 
 
 def problems_of(exchanges: Sequence[Exchange], strict: bool = False, files: Sequence[str] = ()) -> list[Problem]:
-    """Everything that is wrong, in order."""
+    """All problems, in order."""
     found: list[Problem] = []
     seen: dict[str, Exchange] = {}
     queues: dict[str, str] = {}
@@ -87,7 +88,7 @@ def problems_of(exchanges: Sequence[Exchange], strict: bool = False, files: Sequ
         title = f"exchange {exchange.name}" if exchange.name else ""
         found += [Problem(file, title, name, rule) for name, rule in rows]
         for number, subscription in enumerate(exchange.subscriptions if _is_list(exchange.subscriptions) else (), 1):
-            title = titled(subscription.title, number)
+            title = label_of(subscription.title, number)
             rows = list(_subscription_problems(exchange, subscription, strict))
             if not any(name in ("Name", "ConsumerId", "Queue") for name, _ in rows):
                 rows += _duplicates(exchange.queue_of(subscription), f"{file}: {title}" if file else title, queues)
@@ -95,44 +96,44 @@ def problems_of(exchanges: Sequence[Exchange], strict: bool = False, files: Sequ
     return found
 
 
-def titled(title: object, number: int) -> str:
-    """What a problem's line calls a subscription: by its name, or as the how manieth it is."""
+def label_of(title: object, number: int) -> str:
+    """How problems name a subscription: by its name, or by its number in the list."""
     return f"subscription {title or number}"
 
 
-def _duplicates(queue: str, who: str, queues: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _duplicates(queue: str, who: str, queues: dict[str, str]) -> Broken:
     if queue in queues:
-        yield "Queue", f"{queue} is the queue of another one already ({queues[queue]})"
+        yield "Queue", f"{queue} is already used by another subscription ({queues[queue]})"
     queues.setdefault(queue, who)
 
 
-def _differences(exchange: Exchange, seen: dict[str, Exchange]) -> Iterator[tuple[str, str]]:
+def _differences(exchange: Exchange, seen: dict[str, Exchange]) -> Broken:
     known = seen.setdefault(exchange.name, exchange)
     for field in ("type", "durable"):
         if getattr(known, field) != getattr(exchange, field):
-            yield file_name(field), "is another one elsewhere, and there can be only one exchange of a name"
+            yield key_of(field), "differs from another definition of this exchange"
 
 
-def _exchange_problems(exchange: Exchange) -> Iterator[tuple[str, str]]:
+def _exchange_problems(exchange: Exchange) -> Broken:
     yield from _named("Name", exchange.name, required=True)
     if exchange.type not in TYPES:
         yield "Type", f"must be one of {', '.join(TYPES)}"
-    durable: Any = exchange.durable
+    durable: object = exchange.durable
     if not isinstance(durable, bool):
         yield "Durable", "must be true or false"
     for attribute in ("id", "caption", "description"):
-        yield from _text(file_name(attribute), getattr(exchange, attribute))
+        yield from _text(key_of(attribute), getattr(exchange, attribute))
     if not _is_list(exchange.subscriptions):
         yield "Subscriptions", "must be a list"
 
 
-def _subscription_problems(exchange: Exchange, one: Subscription, strict: bool) -> Iterator[tuple[str, str]]:
+def _subscription_problems(exchange: Exchange, one: Subscription, strict: bool) -> Broken:
     for attribute in ("id", "name", "caption", "description"):
-        yield from _text(file_name(attribute), getattr(one, attribute))
+        yield from _text(key_of(attribute), getattr(one, attribute))
     if one.consumer_id is not None:
         yield from _named("ConsumerId", one.consumer_id)
     if not one.name and not one.consumer_id:
-        yield "Name", "is required, or else a ConsumerId"
+        yield "Name", "is required unless there is a ConsumerId"
     yield from _queue_problems(exchange, one)
     yield from _routing_problems(exchange, one, strict)
     yield from _number("PrefetchSize", one.prefetch_size, 0, PREFETCH_SIZE_MAX)
@@ -146,20 +147,20 @@ def _subscription_problems(exchange: Exchange, one: Subscription, strict: bool) 
     yield from _reject_problems(one)
     yield from _number("DeliveryLimit", one.delivery_limit, 0, DELIVERY_LIMIT_MAX)
     if one.delivery_limit not in (0, None) and one.reject_policy != ON_FAILURE:
-        yield "DeliveryLimit", f"is for RejectPolicy {ON_FAILURE}: nothing else is given back when it fails"
+        yield "DeliveryLimit", f"needs RejectPolicy {ON_FAILURE}: with any other, failed messages are not requeued"
     if one.receipt not in RECEIPTS:
         yield "Receipt", f"must be one of {', '.join(RECEIPTS)}"
     yield from _handler_problems(one.handler)
 
 
-def _queue_problems(exchange: Exchange, one: Subscription) -> Iterator[tuple[str, str]]:
-    queue: Any = one.queue
+def _queue_problems(exchange: Exchange, one: Subscription) -> Broken:
+    queue: object = one.queue
     if isinstance(queue, Mapping):
         if not set(queue) <= {"Name", "Arguments"}:
             yield "Queue", "must be a name, or an object with Name and Arguments"
         arguments = queue.get("Arguments", {})
         if not _is_table(arguments):
-            yield "Queue", "Arguments must be an object whose values AMQP knows"
+            yield "Queue", "Arguments must be an object with values that AMQP can carry"
         queue = queue.get("Name")
     if queue is not None and not isinstance(queue, str):
         yield "Queue", "must be a name, or an object with Name and Arguments"
@@ -167,11 +168,11 @@ def _queue_problems(exchange: Exchange, one: Subscription) -> Iterator[tuple[str
         name = exchange.queue_of(one)
         yield from _named("Queue", name)
         if name.startswith("amq."):
-            yield "Queue", f"must not begin with amq., which brokers keep for themselves: {name}"
+            yield "Queue", f"must not begin with amq., which is reserved for the broker: {name}"
 
 
-def _routing_problems(exchange: Exchange, one: Subscription, strict: bool) -> Iterator[tuple[str, str]]:
-    key: Any = one.routing_key
+def _routing_problems(exchange: Exchange, one: Subscription, strict: bool) -> Broken:
+    key: object = one.routing_key
     words = WORDS.get((exchange.type, strict))
     if key is not None and not isinstance(key, str):
         yield "RoutingKey", "must be text"
@@ -186,7 +187,7 @@ def _routing_problems(exchange: Exchange, one: Subscription, strict: bool) -> It
     yield from _headers_problems(exchange, one.routing_headers)
 
 
-def _headers_problems(exchange: Exchange, headers: Any) -> Iterator[tuple[str, str]]:
+def _headers_problems(exchange: Exchange, headers: object) -> Broken:
     if headers is None:
         if exchange.type == "Headers":
             yield "RoutingHeaders", "is required for a Headers exchange"
@@ -194,29 +195,20 @@ def _headers_problems(exchange: Exchange, headers: Any) -> Iterator[tuple[str, s
     if not isinstance(headers, Mapping) or not isinstance(headers.get("Headers", {}), Mapping):
         yield "RoutingHeaders", "must be an object of headers to match"
         return
-    flat = flat_headers(headers)
+    flat = match_arguments(headers)
     if flat["x-match"] not in ("all", "any"):
         yield "RoutingHeaders", "x-match must be all or any"
     elif not _is_table(flat):
-        yield "RoutingHeaders", "must have values that AMQP knows"
+        yield "RoutingHeaders", "must have values that AMQP can carry"
 
 
-def flat_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
-    """The headers to match, and how, as the arguments of a binding."""
-    inner = headers.get("Headers")
-    if not isinstance(inner, Mapping):
-        return {"x-match": "all", **headers}
-    outer = {name: value for name, value in headers.items() if name != "Headers"}
-    return {"x-match": "all", **outer, **inner}
-
-
-def _reject_problems(one: Subscription) -> Iterator[tuple[str, str]]:
-    policy: Any = one.reject_policy
+def _reject_problems(one: Subscription) -> Broken:
+    policy: object = one.reject_policy
     if policy in (ON_FAILURE, ON_FAILURE_DEAD_LETTER) and one.acknowledge_policy == BEFORE:
-        yield "RejectPolicy", f"{policy} is of no use with {BEFORE}: the message is acknowledged by then"
+        yield "RejectPolicy", f"{policy} cannot be combined with {BEFORE}: messages are already acknowledged when they fail"
     elif isinstance(policy, Mapping):
-        if set(policy) != {WHEN_OVERLOADED} or not _is_bound(policy[WHEN_OVERLOADED]):
-            yield "RejectPolicy", "must be an object WhenOverloaded with Load (a part of the cores) or InFlight, above 0"
+        if set(policy) != {WHEN_OVERLOADED} or not _is_overload_limit(policy[WHEN_OVERLOADED]):
+            yield "RejectPolicy", "must be an object WhenOverloaded with Load (per core) or InFlight, above 0"
     elif isinstance(policy, str):
         if policy not in REJECT_POLICIES:
             yield from _function_problems("RejectPolicy", policy, REJECT_RULE, _decides)
@@ -226,21 +218,21 @@ def _reject_problems(one: Subscription) -> Iterator[tuple[str, str]]:
         yield from _decides("RejectPolicy", policy)
 
 
-def _decides(field: str, function: Any) -> Iterator[tuple[str, str]]:
+def _decides(field: str, function: object) -> Broken:
     if inspect.iscoroutinefunction(function) or _generates(function):
-        yield field, "must be a plain function, which says yes or no at once"
+        yield field, "must be a plain function that returns true or false"
 
 
-def _is_bound(bound: Any) -> bool:
+def _is_overload_limit(limits: object) -> bool:
     return (
-        isinstance(bound, Mapping)
-        and 0 < len(bound) <= 2
-        and set(bound) <= {"Load", "InFlight"}
-        and all(isinstance(value, int | float) and not isinstance(value, bool) and value > 0 for value in bound.values())
+        isinstance(limits, Mapping)
+        and 0 < len(limits) <= 2
+        and set(limits) <= {"Load", "InFlight"}
+        and all(isinstance(value, int | float) and not isinstance(value, bool) and value > 0 for value in limits.values())
     )
 
 
-def _handler_problems(handler: Any) -> Iterator[tuple[str, str]]:
+def _handler_problems(handler: object) -> Broken:
     rule = "must be a module:function, a list with a command and its arguments, or an http or https URL"
     if isinstance(handler, str):
         if handler.startswith(("http://", "https://")):
@@ -259,12 +251,12 @@ def _handler_problems(handler: Any) -> Iterator[tuple[str, str]]:
         yield from _handles("Handler", handler)
 
 
-def _handles(field: str, function: Any) -> Iterator[tuple[str, str]]:
+def _handles(field: str, function: object) -> Broken:
     if _generates(function):
-        yield field, "is a generator, of which a call does nothing"
+        yield field, "is a generator function: calling it does nothing"
 
 
-def _generates(function: Any) -> bool:
+def _generates(function: object) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
@@ -278,31 +270,22 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _function_problems(field: str, text: str, rule: str, more: Check) -> Iterator[tuple[str, str]]:
+def _function_problems(field: str, text: str, rule: str, check: Callable[[str, Callable[..., object]], Broken]) -> Broken:
     if not FUNCTION.fullmatch(text):
         yield field, rule
         return
     try:
-        found: Any = function_named(text)
+        found: object = import_function(text)
     except (Exception, SystemExit) as error:  # importing runs whatever the module does
         yield field, f"{text} cannot be imported: {type(error).__name__}: {error}"
     else:
         if not callable(found):
-            yield field, f"{text} is no function"
+            yield field, f"{text} is not a function"
         else:
-            yield from more(field, found)
+            yield from check(field, found)
 
 
-def function_named(text: str) -> Callable[..., Any]:
-    """What `module:function` names."""
-    module, _, name = text.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
-
-
-def _named(field: str, name: Any, required: bool = False) -> Iterator[tuple[str, str]]:
+def _named(field: str, name: object, required: bool = False) -> Broken:
     if not isinstance(name, str) or (required and not name):
         yield field, "is required" if name is None or name == "" else "must be text"
     elif not _is_unicode(name):
@@ -311,12 +294,12 @@ def _named(field: str, name: Any, required: bool = False) -> Iterator[tuple[str,
         yield field, f"must have at most {NAME_MAX} bytes"
 
 
-def _text(field: str, value: Any) -> Iterator[tuple[str, str]]:
+def _text(field: str, value: object) -> Broken:
     if value is not None and not (isinstance(value, str) and _is_unicode(value)):
         yield field, "must be text"
 
 
-def _number(field: str, value: Any, least: int, most: int, rule: str = "") -> Iterator[tuple[str, str]]:
+def _number(field: str, value: object, least: int, most: int, rule: str = "") -> Broken:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         yield field, f"must be {rule}" if rule else f"must be a whole number from {least} to {most}"
 
@@ -329,11 +312,11 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _is_table(value: Any) -> bool:
+def _is_table(value: object) -> TypeGuard[Mapping[str, object]]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         return False
     try:

@@ -1,8 +1,8 @@
-"""What can go wrong for a client."""
+"""Faults of a client."""
 
 
 class ClientFault(Exception):
-    """A connection or channel that can be used no more; `code` is the broker's, 0 if it said none."""
+    """A connection or channel that can no longer be used; `code` is the broker's reply code, 0 if it sent none."""
 
     def __init__(self, text: str, code: int = 0) -> None:
         super().__init__(f"{code}: {text}" if code else text)
@@ -11,8 +11,8 @@ class ClientFault(Exception):
 
 
 class Disconnected(ClientFault):
-    """There is no connection, or it has ended."""
+    """The connection could not be made, or has ended."""
 
 
 class ChannelClosed(ClientFault):
-    """The broker has closed the channel; another may be opened."""
+    """The broker closed the channel; another may be opened."""
