@@ -14,15 +14,15 @@ from aiohttp import web
 
 from leveret.broker.access import User
 from leveret.errors import AMQPError
-from leveret.management import metrics
-from leveret.management.answers import Answer, InPieces, Refused, Streamed, from_fault
 from leveret.management.api import ROUTES
-from leveret.management.asking import Ask
-from leveret.management.client_time import TimedClient, TimeLimits, client_of
-from leveret.management.login import REALM, LocalUser, login
-from leveret.management.pieces import Pause
-from leveret.management.routes import NOBODY_ASKED, Route
-from leveret.management.statistics import Statistics
+from leveret.management.http.answer import Answer, LargeAnswer, Refused, StreamAnswer, from_fault
+from leveret.management.http.client_timeout import TimedClient, TimeLimits, client_of
+from leveret.management.http.login import REALM, LocalUser, login
+from leveret.management.http.pause import Pause
+from leveret.management.http.request import Request
+from leveret.management.http.route import ANYONE, Route
+from leveret.management.prometheus import endpoint
+from leveret.management.statistics.sampler import Sampler
 from leveret.server.listener import CONTROL_SHARE, HTTP_SHARE, Factory, Listener, listen, listen_at
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Management:
     def __init__(self, node: "Node", patience_s: float = STOP_S) -> None:
         self._node = node
         self._patience_s = patience_s
-        self._statistics = Statistics(node)
+        self._sampler = Sampler(node)
         self._runners: list[web.AppRunner] = []
         self._listeners: list[Listener] = []
         config = node.config
@@ -62,12 +62,12 @@ class Management:
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; where that is. OSError if it cannot be."""
-        self._statistics.start()
-        return await self._listen(host, port, [*ROUTES, *metrics.ROUTES])
+        self._sampler.start()
+        return await self._listen(host, port, [*ROUTES, *endpoint.ROUTES])
 
     async def start_metrics(self, host: str, port: int) -> tuple[str, int]:
         """Listen for those who only want metrics."""
-        return await self._listen(host, port, metrics.ROUTES)
+        return await self._listen(host, port, endpoint.ROUTES)
 
     async def _listen(self, host: str, port: int, routes: list[Route]) -> tuple[str, int]:
         client = await self._client(routes, None)
@@ -107,7 +107,7 @@ class Management:
         return lambda: TimedClient(server(), self._limits, self._clients)
 
     async def stop(self) -> None:
-        self._statistics.close()
+        self._sampler.close()
         for listener in self._listeners:
             await listener.close()
         for client in list(self._clients):
@@ -125,28 +125,26 @@ class Management:
     def _handler(self, route: Route, local: User | None) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
             answer = await self._answer(route, request, local)
-            if isinstance(answer, InPieces):
+            if isinstance(answer, LargeAnswer):
                 return await send_pieces(request, answer)
-            return await self._stream(request, answer) if isinstance(answer, Streamed) else respond(answer)
+            return await self._stream(request, answer) if isinstance(answer, StreamAnswer) else respond(answer)
 
         return handle
 
-    async def _answer(self, route: Route, request: web.Request, local: User | None) -> Answer:
-        path = parts_of(route.path, request.rel_url.raw_path)
-        ask = Ask(self._node, None, path, request.query)  # type: ignore[arg-type]
-        ask.statistics = self._statistics
-        ask.headers = request.headers
-        ask.peer = request.remote or ""
-        if route.level != NOBODY_ASKED:
-            ask.user = local or login(self._node.broker, request, route.level, path.get("vhost"))
-        if request.can_read_body:
-            ask.body_octets = await read_body(request)
-        result = route.handler(ask)
+    async def _answer(self, route: Route, incoming: web.Request, local: User | None) -> Answer:
+        path = parts_of(route.path, incoming.rel_url.raw_path)
+        user = local
+        if user is None and route.level != ANYONE:
+            user = login(self._node.broker, incoming, route.level, path.get("vhost"))
+        request = Request(self._node, self._sampler, user, path, incoming.query, incoming.headers, incoming.remote or "")
+        if incoming.can_read_body:
+            request.body_octets = await read_body(incoming)
+        result = route.handler(request)
         if inspect.isawaitable(result):
             result = await result
         return result if isinstance(result, Answer) else Answer(result)
 
-    async def _stream(self, request: web.Request, answer: Streamed) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, answer: StreamAnswer) -> web.StreamResponse:
         """Send an answer piece by piece, until the client is gone or the broker stops."""
         if len(self._streams) >= STREAMS_MAX:
             raise Refused(503, f"there are {STREAMS_MAX} streams already")
@@ -238,7 +236,7 @@ def respond(answer: Answer) -> web.Response:
     return web.Response(status=answer.status, body=answer.octets(), headers=headers)
 
 
-async def send_pieces(request: web.Request, answer: InPieces) -> web.StreamResponse:
+async def send_pieces(request: web.Request, answer: LargeAnswer) -> web.StreamResponse:
     """Send a large answer, with the loop's other work in between."""
     headers = {**HEADERS, **answer.headers, "Content-Type": CONTENT_TYPES.get(answer.content_type, answer.content_type)}
     response = web.StreamResponse(status=answer.status, headers=headers)

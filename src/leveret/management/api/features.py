@@ -4,11 +4,10 @@ from typing import Any
 
 import msgspec
 
-from leveret.management.answers import Answer, bad_request, done
-from leveret.management.api.users import check_node
-from leveret.management.asking import Ask
-from leveret.management.lists import listed
-from leveret.management.routes import ADMINISTRATOR, USER, Result, Route
+from leveret.management.http.answer import Answer, bad_request, done
+from leveret.management.http.list_answer import answer_list
+from leveret.management.http.request import Request
+from leveret.management.http.route import ADMINISTRATOR, USER, Result, Route
 from leveret.server.definitions import Definitions
 
 # Those of RabbitMQ 3.13's feature flags that say something about this broker too. None can be off.
@@ -22,7 +21,7 @@ FEATURES = {
 }
 
 
-def get_extensions(ask: Ask) -> Result:
+def get_extensions(request: Request) -> Result:
     """The page's own parts."""
     return [{"javascript": "dispatcher.js"}, {"javascript": "shovel.js"}]
 
@@ -39,38 +38,38 @@ def feature_view(name: str) -> dict[str, Any]:
     }
 
 
-def get_feature_flags(ask: Ask) -> Answer:
+def get_feature_flags(request: Request) -> Answer:
     """What can be done; nothing has to be switched on."""
-    return listed(ask.query, FEATURES, feature_view, lambda name: (name,))
+    return answer_list(request.query, FEATURES, feature_view, lambda name: (name,))
 
 
-def enable_feature_flag(ask: Ask) -> Result:
+def enable_feature_flag(request: Request) -> Result:
     """Switch on what is on already."""
-    if ask.path["name"] not in FEATURES:
+    if request.path["name"] not in FEATURES:
         raise bad_request("unsupported")
     return done()
 
 
-def get_deprecated_features(ask: Ask) -> Result:
+def get_deprecated_features(request: Request) -> Result:
     """What will go; nothing does."""
     return []
 
 
-def rebalance_queues(ask: Ask) -> Result:
+def rebalance_queues(request: Request) -> Result:
     """Spread queues evenly; on one node they are."""
     return done()
 
 
-def reset(ask: Ask) -> Result:
+def reset(request: Request) -> Result:
     """Forget statistics that were gathered for this API; they are counted where they arise."""
-    if "node" in ask.path:
-        check_node(ask)
+    if "node" in request.path:
+        request.check_node()
     return done()
 
 
-def get_effective_config(ask: Ask) -> Answer:
+def get_effective_config(request: Request) -> Answer:
     """The settings in use, without users and their passwords."""
-    config = ask.node.config
+    config = request.node.config
     names = [name for name in config.__struct_fields__ if name not in Definitions.__struct_fields__]
     lines = [f"{name} = {msgspec.json.encode(getattr(config, name)).decode()}\n" for name in names]
     return Answer("".join(lines).encode(), content_type="text")

@@ -4,67 +4,62 @@ from typing import Any
 
 from leveret.broker.arguments import queue_type
 from leveret.broker.queue import Queue
-from leveret.management.answers import Answer, Refused, done, not_found
 from leveret.management.api.queues import find_queue
-from leveret.management.asking import Ask
-from leveret.management.routes import ADMINISTRATOR, VHOST, Result, Route
+from leveret.management.http.answer import Answer, Refused, done
+from leveret.management.http.request import Request
+from leveret.management.http.route import ADMINISTRATOR, VHOST, Result, Route
 
 ACCEPTED = 202
 # Of RabbitMQ 3.13.
 MACHINE_VERSION = 3
 
 
-def get_status(ask: Ask) -> Result:
+def get_status(request: Request) -> Result:
     """The queue's only replica. What it has taken is committed, written and applied."""
-    queue = find_queue(ask)
+    queue = find_queue(request)
     if queue_type(queue.arguments) != "quorum":
         return Answer({"status": "failed", "reason": "classic_queue_not_supported"}, 503)
     last = queue.next_seq - 1
-    view: dict[str, Any] = {"Node Name": ask.broker.settings.node_name, "Raft State": "leader", "Membership": "voter"}
+    view: dict[str, Any] = {"Node Name": request.broker.settings.node_name, "Raft State": "leader", "Membership": "voter"}
     view |= dict.fromkeys(("Last Log Index", "Last Written", "Last Applied", "Commit Index"), last)
     return [{**view, "Snapshot Index": 0, "Term": 1, "Machine Version": MACHINE_VERSION}]
 
 
-def add_replica(ask: Ask) -> Result:
+def add_replica(request: Request) -> Result:
     """Have a replica on a node; on this one there is."""
-    quorum_queue(ask)
-    (node,) = ask.need("node")
-    if node != ask.broker.settings.node_name:
+    quorum_queue(request)
+    (node,) = request.need("node")
+    if node != request.broker.settings.node_name:
         raise Refused(503, "node_not_running")
     return done()
 
 
-def delete_replica(ask: Ask) -> Result:
+def delete_replica(request: Request) -> Result:
     """Have none on a node; the last one stays."""
-    quorum_queue(ask)
-    (node,) = ask.need("node")
-    if node == ask.broker.settings.node_name:
+    quorum_queue(request)
+    (node,) = request.need("node")
+    if node == request.broker.settings.node_name:
         raise Refused(503, "last_node")
     return Answer(None, ACCEPTED)
 
 
-def grow(ask: Ask) -> Result:
+def grow(request: Request) -> Result:
     """Have replicas of many queues on a node; on this one there are."""
-    check_node(ask)
-    ask.need("vhost_pattern", "queue_pattern", "strategy")
+    request.check_node()
+    request.need("vhost_pattern", "queue_pattern", "strategy")
     return done()
 
 
-def shrink(ask: Ask) -> Result:
+def shrink(request: Request) -> Result:
     """Have no replicas on a node; last ones stay."""
     return Answer(None, ACCEPTED)
 
 
-def quorum_queue(ask: Ask) -> Queue:
-    queue = find_queue(ask)
+def quorum_queue(request: Request) -> Queue:
+    queue = find_queue(request)
     if queue_type(queue.arguments) != "quorum":
         raise Refused(503, "classic_queue_not_supported")
     return queue
-
-
-def check_node(ask: Ask) -> None:
-    if ask.path["node"] != ask.broker.settings.node_name:
-        raise not_found()
 
 
 ROUTES = [
