@@ -5,8 +5,10 @@
 (3) HEAD is answered where GET is, OPTIONS everywhere.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from leveret.management.http.answer import Answer
 
@@ -23,6 +25,9 @@ ADMINISTRATOR = "administrator"
 VHOST = "vhost"  # may enter the path's vhost
 VISIBLE = "visible"  # may enter the path's vhost, or look at all
 
+PART = re.compile(r"\{(\w+)\}")
+SLASH = "_slash"
+
 Result = Answer | dict[str, Any] | list[Any]
 Handler = Callable[["Request"], Result | Awaitable[Result]]
 
@@ -38,3 +43,22 @@ class Route:
         self.level = level
         self.handler = handler
         self.about = (handler.__doc__ or "").partition("\n")[0]
+
+
+def patterns_of(path: str) -> list[str]:
+    """A route's path for aiohttp, which would take no braces in names, and no slash at the end."""
+    if "{" not in path:
+        return [path, f"{path}/"]
+    return [PART.sub(r"{\1:[^/]+}", path) + f"{{{SLASH}:/?}}"]
+
+
+def parts_of(pattern: str, raw_path: str) -> dict[str, str]:
+    """The named parts of a path, any octets: aiohttp would leave those in percents that are no UTF-8."""
+    pairs = zip(pattern.split("/"), raw_path.split("/"), strict=False)
+    found = {name[1:-1]: unquote(value, errors="surrogateescape") for name, value in pairs if name.startswith("{")}
+    return {name: exchange_name(name, value) for name, value in found.items()}
+
+
+def exchange_name(part: str, value: str) -> str:
+    """In paths the default exchange has a name."""
+    return "" if value == "amq.default" and part in ("exchange", "source", "destination") else value
