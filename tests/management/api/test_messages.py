@@ -321,6 +321,20 @@ def test_dead_letters_go_back_to_where_they_died(http: Http, vhost: str) -> None
     assert [one["payload"] for one in peek(http, vhost, "more")] == ["more"]
 
 
+@pytest.mark.parametrize("missing", ["exchange", "routing-keys"])
+def test_half_a_death_is_left_where_it_is(http: Http, vhost: str, missing: str) -> None:
+    """SPEC §9.4: a client may have written x-death, and not all of it."""
+    death = {"reason": "rejected", "queue": "work", "count": 1, "exchange": "", "routing-keys": ["work"]}
+    for name in ("work", "dead"):
+        http.put(path_of(vhost, name))
+    del death[missing]
+    headers = {"x-death": [death]}
+    message = {"routing_key": "dead", "properties": {"headers": headers}, "payload": "", "payload_encoding": "string"}
+    assert http.post(f"/api/exchanges/{http.quoted(vhost)}/amq.default/publish", message).json == {"routed": True}
+    answer = http.post(path_of(vhost, "dead") + "/replay")
+    assert (answer.status, answer.json) == (200, {"moved": 0, "left": 1})
+
+
 def test_consumers_are_paused_and_resumed(broker: Running, http: Http, vhost: str) -> None:
     """SPEC §9.4: nothing is delivered meanwhile; getting goes on."""
     http.put(path_of(vhost, "q"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.management.api.properties_key import Atom, phash2, properties_key
+from leveret.management.api.properties_key import Atom, Term, phash2, properties_key
 from leveret.wire.values import SignedInt
 
 
@@ -35,7 +35,7 @@ from leveret.wire.values import SignedInt
         (147926629, b""),
     ],
 )  # fmt: skip
-def test_hash_is_erlangs(number: int, term: object) -> None:
+def test_hash_is_erlangs(number: int, term: Term) -> None:
     """SPEC §9.1: the properties key is RabbitMQ's; the numbers are from an Erlang shell."""
     assert phash2(term) == number
 

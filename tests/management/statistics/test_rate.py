@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_samples_are_told_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """SPEC §9.1: age and step choose the ring; avg, avg_rate and samples are added; before the first stands the first."""
     monkeypatch.setattr(rate, "now_ms", lambda: 9_998_766)
     query = {"msg_rates_age": "20", "msg_rates_incr": "10", "lengths_age": "5", "lengths_incr": "5"}
-    found = with_rates({"publish": 100, "messages": 7}, sampled(3), query)
+    found: dict[str, Any] = with_rates({"publish": 100, "messages": 7}, sampled(3), query)
     assert found["publish_details"] == {
         "avg": 100 / 3,
         "avg_rate": 5.0,
@@ -56,8 +57,8 @@ def test_samples_are_told_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
         ],
     }
     assert [one["sample"] for one in found["messages_details"]["samples"]] == [7, 7]
-    flat = with_rates({"publish": 9}, None, query)["publish_details"]
-    assert [one["sample"] for one in flat["samples"]] == [9, 9, 9]
+    flat: dict[str, Any] = with_rates({"publish": 9}, None, query)
+    assert [one["sample"] for one in flat["publish_details"]["samples"]] == [9, 9, 9]
 
 
 @pytest.mark.parametrize(

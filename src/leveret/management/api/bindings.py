@@ -1,7 +1,6 @@
 """Bindings, those from the default exchange included, which nobody has made."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote_plus
 
 from leveret.broker.binding import Binding
@@ -11,6 +10,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.management.api.properties_key import EMPTY, arguments_hash, properties_key, unquoted
 from leveret.management.direct import client_of
 from leveret.management.http.answer import Answer, done, not_found
+from leveret.management.http.json import JsonObject
 from leveret.management.http.json_names import as_text, find
 from leveret.management.http.json_table import parse_key, parse_table, to_json
 from leveret.management.http.list_answer import answer_long_list
@@ -22,7 +22,7 @@ from leveret.wire.values import Table
 Found = tuple[str, Binding]
 
 
-def binding_view(vhost_name: str, binding: Binding) -> dict[str, Any]:
+def binding_view(vhost_name: str, binding: Binding) -> JsonObject:
     """A binding as the API shows it."""
     return {
         "source": binding.source.name,
@@ -57,7 +57,8 @@ def implicit(vhost: VirtualHost, queue: Queue) -> Binding:
 def bindings_to(vhost: VirtualHost, destination: Queue | Exchange) -> list[Binding]:
     """What leads to a queue or exchange."""
     if isinstance(destination, Queue):
-        return [implicit(vhost, destination), *destination.bindings.values()]  # type: ignore[list-item]
+        made = (binding for binding in destination.bindings.values() if isinstance(binding, Binding))
+        return [implicit(vhost, destination), *made]
     return list(destination.inbound.values())
 
 
@@ -91,7 +92,7 @@ def between(request: Request) -> list[Binding]:
     return [binding for binding in bindings_to(vhost, destination) if binding.source is source]
 
 
-def destinations(request: Request) -> dict[str, Any]:
+def destinations(request: Request) -> Mapping[str, Queue | Exchange]:
     """Whatever may be called what the path calls the destination."""
     kind = request.path["kind"]
     if kind == "q":
@@ -148,7 +149,7 @@ def find_binding(request: Request) -> Binding:
     raise not_found()
 
 
-def get_binding(request: Request) -> dict[str, Any]:
+def get_binding(request: Request) -> JsonObject:
     """One binding."""
     return binding_view(request.vhost.name, find_binding(request))
 

@@ -1,10 +1,9 @@
 """Channels: their state, their limits and what they have done."""
 
-from typing import Any
-
 from leveret.management.api.consumers import consumer_view
 from leveret.management.client import Client, channel_name, connected_clients, connection_details, visible_clients
 from leveret.management.http.answer import Answer, Refused, not_found, stats_disabled
+from leveret.management.http.json import JsonObject
 from leveret.management.http.json_time import iso_time
 from leveret.management.http.list_answer import answer_long_list
 from leveret.management.http.list_query import select_columns
@@ -19,11 +18,11 @@ from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN
 Found = tuple[Client, Channel]
 
 
-def channel_view(request: Request, client: Client, channel: Channel) -> dict[str, Any]:
+def channel_view(request: Request, client: Client, channel: Channel) -> JsonObject:
     """A channel as the API shows it."""
     transaction, confirms = channel.transaction, channel.confirms
     uncommitted = ([], []) if transaction is None else (transaction.publishes, transaction.entries())
-    view = {
+    view: JsonObject = {
         "name": channel_name(channel),
         "number": channel.number,
         "node": request.broker.settings.node_name,
@@ -93,7 +92,7 @@ async def get_channel(request: Request) -> Result:
     raise not_found()
 
 
-async def _whole_view(request: Request, client: Client, channel: Channel) -> dict[str, Any]:
+async def _whole_view(request: Request, client: Client, channel: Channel) -> JsonObject:
     return {
         **channel_view(request, client, channel),
         "consumer_details": [consumer_view(request, channel, consumer) for consumer in channel.consumers.values()],

@@ -1,10 +1,9 @@
 """Connections: what they are and do, and how to end them."""
 
-from typing import Any
-
 from leveret.management.api.channels import channel_view
 from leveret.management.client import Client, connected_clients, visible_clients
 from leveret.management.http.answer import Answer, Refused, done, not_found, stats_disabled
+from leveret.management.http.json import JsonObject
 from leveret.management.http.json_table import to_json
 from leveret.management.http.list_answer import answer_long_list
 from leveret.management.http.list_query import select_columns
@@ -29,7 +28,7 @@ SHORT = ("name", "node", "user", "vhost")
 CLOSED_HERE = "Closed via management plugin"
 
 
-def connection_view(request: Request, client: Client) -> dict[str, Any]:
+def connection_view(request: Request, client: Client) -> JsonObject:
     """A connection as the API shows it."""
     transport, connection = client
     counts = dict(zip(CONNECTION_NAMES, connection_values(transport), strict=True))
@@ -70,7 +69,7 @@ async def get_connections(request: Request) -> Answer:
     return await _list(request, [one for one in visible_clients(request) if vhost is None or one.vhost is vhost])
 
 
-def listed_view(request: Request, client: Client) -> dict[str, Any]:
+def listed_view(request: Request, client: Client) -> JsonObject:
     """A connection in a list."""
     view = connection_view(request, client)
     return {name: view[name] for name in SHORT} if request.without_stats else view
@@ -108,7 +107,7 @@ async def get_connection_channels(request: Request) -> Answer:
         raise stats_disabled()
     client = _named(request)
 
-    def view(channel: Channel) -> dict[str, Any]:
+    def view(channel: Channel) -> JsonObject:
         return channel_view(request, client, channel)
 
     def key_of(channel: Channel) -> tuple[str, str]:

@@ -1,10 +1,9 @@
 """Consumers, with the channel that each belongs to."""
 
-from typing import Any
-
 from leveret.broker.queue import Queue
 from leveret.management.client import channel_details, channels_in, visible_clients
 from leveret.management.http.answer import Answer, stats_disabled
+from leveret.management.http.json import JsonObject
 from leveret.management.http.json_table import to_json
 from leveret.management.http.list_answer import answer_long_list
 from leveret.management.http.request import Request
@@ -15,7 +14,7 @@ from leveret.protocol.subscriber import Subscriber
 Found = tuple[Channel, Subscriber]
 
 
-def consumer_view(request: Request, channel: Channel, consumer: Subscriber) -> dict[str, Any]:
+def consumer_view(request: Request, channel: Channel, consumer: Subscriber) -> JsonObject:
     """A consumer as the API shows it."""
     queue = consumer.queue
     own = queue.traits.consumer_timeout_ms
@@ -35,7 +34,7 @@ def consumer_view(request: Request, channel: Channel, consumer: Subscriber) -> d
     }
 
 
-def consumers_of(request: Request, queue: Queue) -> list[dict[str, Any]]:
+def consumers_of(request: Request, queue: Queue) -> list[JsonObject]:
     """The consumers of one queue of the path's vhost, for its own view: those of other users too."""
     if not queue.rotation.everyone:
         return []

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from email.message import Message
 from email.parser import BytesParser
 from itertools import islice
 from typing import Any
@@ -122,11 +123,11 @@ def form_of(request: Request) -> dict[str, bytes] | None:
         return None
     message = BytesParser().parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + request.body_octets)
     fields = {}
-    for part in message.get_payload() if message.is_multipart() else []:
-        name = part.get_param("name", header="Content-Disposition")  # type: ignore[union-attr]
-        payload = part.get_payload(decode=True)  # type: ignore[union-attr]
-        if isinstance(payload, bytes):
-            fields[str(name)] = payload
+    parts = message.get_payload()
+    for part in parts if isinstance(parts, list) else []:
+        payload = part.get_payload(decode=True) if isinstance(part, Message) else None
+        if isinstance(part, Message) and isinstance(payload, bytes):
+            fields[str(part.get_param("name", header="Content-Disposition"))] = payload
     if not fields:
         raise bad_request("the form has no fields")
     return fields

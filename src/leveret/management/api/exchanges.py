@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import binascii
-from typing import Any
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.tally import PASSING
@@ -11,6 +10,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
 from leveret.management.direct import Direct, client_of
 from leveret.management.http.answer import Answer, Refused, bad_request, created, done
+from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.json_table import parse_key, parse_properties, parse_table, to_json
 from leveret.management.http.list_answer import answer_long_list
 from leveret.management.http.list_query import select_columns
@@ -22,10 +22,10 @@ from leveret.wire.properties import Properties
 from leveret.wire.spec import ExchangeDeclare, ExchangeDelete
 
 
-def exchange_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
+def exchange_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> JsonObject:
     """An exchange as the API shows it."""
     counts = {name: value for name, value in exchange.tally.counts().items() if name in PASSING}
-    view = {
+    view: JsonObject = {
         "name": exchange.name,
         "vhost": vhost.name,
         "type": exchange.kind,
@@ -42,7 +42,7 @@ def exchange_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> d
     return view
 
 
-def listed_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
+def listed_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> JsonObject:
     """An exchange in a list. RabbitMQ: only there it can be without what is counted."""
     view = exchange_view(request, vhost, exchange)
     return {name: value for name, value in view.items() if name != "message_stats"} if request.without_stats else view
@@ -61,7 +61,7 @@ async def get_exchanges(request: Request) -> Answer:
     )
 
 
-async def get_exchange(request: Request) -> dict[str, Any]:
+async def get_exchange(request: Request) -> JsonObject:
     """One exchange."""
     exchange = find_exchange(request)
     view = exchange_view(request, request.vhost, exchange)
@@ -113,7 +113,7 @@ async def get_bindings_to(request: Request) -> Answer:
 # Publishing
 
 
-async def publish(request: Request) -> dict[str, Any]:
+async def publish(request: Request) -> JsonObject:
     """Publish a message, and say whether it reached a queue; a persistent one is on disk then."""
     exchange = find_exchange(request)
     routing_key, properties, payload, encoding = request.need("routing_key", "properties", "payload", "payload_encoding")
@@ -130,7 +130,7 @@ async def publish(request: Request) -> dict[str, Any]:
 
 async def publish_as(
     request: Request, client: Direct, address: tuple[str, str], properties: Properties, body: bytes
-) -> dict[str, Any]:
+) -> JsonObject:
     request.node.do(lambda: client.publish(*address, properties, body))
     while client.session.pending is not None:
         # To very many queues, in pieces.
@@ -142,7 +142,7 @@ async def publish_as(
     return {"routed": client.routed}
 
 
-def parse_payload(payload: Any, encoding: Any) -> bytes:
+def parse_payload(payload: Json, encoding: Json) -> bytes:
     """A body as text or base64."""
     if not isinstance(payload, str):
         raise bad_request("payload_not_string")

@@ -1,10 +1,9 @@
 """What this broker can do, how it is set up, and what is asked of clusters."""
 
-from typing import Any
-
 import msgspec
 
 from leveret.management.http.answer import Answer, bad_request, done
+from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, USER, Result, Route
@@ -26,7 +25,7 @@ def get_extensions(request: Request) -> Result:
     return [{"javascript": "dispatcher.js"}, {"javascript": "shovel.js"}]
 
 
-def feature_view(name: str) -> dict[str, Any]:
+def feature_view(name: str) -> JsonObject:
     """A feature flag."""
     return {
         "name": name,

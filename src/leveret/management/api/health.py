@@ -1,12 +1,11 @@
 """Whether the broker is well: each check answers 200, or 503 and why not."""
 
-from typing import Any
-
 from leveret.broker.message import Message, new_message
 from leveret.broker.rewriting import make_origin
 from leveret.broker.vhost import VirtualHost
 from leveret.management.api.nodes import protocols
 from leveret.management.http.answer import Answer, bad_request
+from leveret.management.http.json import Json
 from leveret.management.http.request import Request
 from leveret.management.http.route import USER, VHOST, Result, Route
 from leveret.wire.content import check_properties, frame_content
@@ -40,11 +39,11 @@ PROTOCOLS = {
 }
 
 
-def ok(**facts: Any) -> Result:
+def ok(**facts: Json) -> Result:
     return {"status": "ok", **facts}
 
 
-def failed(reason: str, **facts: Any) -> Answer:
+def failed(reason: str, **facts: Json) -> Answer:
     return Answer({"status": "failed", "reason": reason, **facts}, 503)
 
 

@@ -6,6 +6,7 @@ from leveret.errors import PreconditionFailed
 from leveret.management.api.policies import invalid, number, vhost_to_change
 from leveret.management.api.users import find_user
 from leveret.management.http.answer import Answer, bad_request, done
+from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, VISIBLE, Result, Route
@@ -26,7 +27,7 @@ def get_user_limits(request: Request) -> Answer:
 
 
 def listed_limits(request: Request, found: list[Limits], whose: str) -> Answer:
-    def view(limits: Limits) -> dict[str, Any]:
+    def view(limits: Limits) -> JsonObject:
         name, value = limits
         return {whose: name, "value": value}
 
@@ -71,6 +72,7 @@ async def delete_user_limit(request: Request) -> Result:
 
 
 def body_limit(request: Request) -> dict[str, Any]:
+    """The limit that a request sets; the model refuses what is no number."""
     (value,) = request.need("value")
     # rabbitmqadmin writes numbers as text.
     return {request.path["name"]: number(value)}

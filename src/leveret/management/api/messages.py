@@ -3,13 +3,14 @@
 Beyond RabbitMQ: looking at them without side effects, moving them, putting dead letters back, and pausing consumers.
 """
 
-from typing import Any
+from collections.abc import Mapping
 
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import check_access
 from leveret.management.api.queues import find_queue
 from leveret.management.direct import client_of
 from leveret.management.http.answer import Answer, bad_request, done
+from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.json_table import parse_key
 from leveret.management.http.request import Request, parse_bool, parse_int
 from leveret.management.http.route import VHOST, Route
@@ -31,7 +32,7 @@ PEEK_COUNT = 10
 DEFAULT_EXCHANGE = "amq.default"
 
 
-def parse_format(values: Any) -> PayloadFormat:
+def parse_format(values: Mapping[str, Json]) -> PayloadFormat:
     """How bodies are to be shown."""
     encoding = values.get("encoding", "auto")
     if encoding not in ("auto", "base64"):
@@ -40,14 +41,14 @@ def parse_format(values: Any) -> PayloadFormat:
     return PayloadFormat(encoding, None if truncate in (None, "") else parse_count(truncate, "truncate"))
 
 
-def parse_count(value: Any, name: str) -> int:
+def parse_count(value: Json, name: str) -> int:
     count = parse_int(value, name)
     if count < 0:
         raise bad_request(f"[{name}] is negative: {value}")
     return count
 
 
-def parse_ack_mode(body: dict[str, Any]) -> int:
+def parse_ack_mode(body: JsonObject) -> int:
     """What becomes of the messages; old clients only say whether they go back."""
     mode = body.get("ackmode")
     if mode is None and "requeue" in body:
@@ -59,7 +60,7 @@ def parse_ack_mode(body: dict[str, Any]) -> int:
     return ACK_MODES[mode]
 
 
-async def get_messages(request: Request) -> list[dict[str, Any]]:
+async def get_messages(request: Request) -> list[JsonObject]:
     """Take messages from a queue, and give them back or not; this is no peek, they count as delivered."""
     name = find_queue(request).name
     count, _ = request.need("count", "encoding")
@@ -77,7 +78,7 @@ async def get_messages(request: Request) -> list[dict[str, Any]]:
     return getting.views
 
 
-async def peek_messages(request: Request) -> list[dict[str, Any]]:
+async def peek_messages(request: Request) -> list[JsonObject]:
     """Look at messages: `count` (10) from `offset` (0) on, bodies cut to `truncate`. Nothing happens to them."""
     queue = usable(request, "read")
     offset = parse_count(request.query.get("offset", 0), "offset")

@@ -2,16 +2,17 @@
 
 import os
 import platform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leveret import __version__
 from leveret.broker.vhost import EXCHANGE_TYPES
 from leveret.management.http.answer import Answer
+from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request
 from leveret.management.http.route import MONITOR, Result, Route
-from leveret.management.statistics.memory import MEMORY_PARTS, memory_view
+from leveret.management.statistics.memory import MEMORY_PARTS, memory_parts
 from leveret.management.statistics.node_stats import (
     THREADS_MAX,
     UNKNOWN,
@@ -55,7 +56,7 @@ COLLECTED = (
 )
 
 
-def node_view(request: Request) -> dict[str, Any]:
+def node_view(request: Request) -> JsonObject:
     """The node as the API shows it."""
     if request.without_stats:
         return {"name": request.broker.settings.node_name, "type": "disc", "running": True}
@@ -102,7 +103,7 @@ def node_view(request: Request) -> dict[str, Any]:
     }
 
 
-def exchange_types() -> list[dict[str, Any]]:
+def exchange_types() -> list[JsonObject]:
     return [{"name": name, "description": "", "enabled": True} for name in sorted(EXCHANGE_TYPES)]
 
 
@@ -121,7 +122,7 @@ def protocols(node: "Node") -> list[tuple[str, str, int]]:
     return [(PROTOCOLS.get(name, name), host, port) for name, (host, port) in node.listeners.items()]
 
 
-def contexts(node: "Node") -> list[dict[str, Any]]:
+def contexts(node: "Node") -> list[JsonObject]:
     """What listens for HTTP."""
     known = {"http": ("RabbitMQ Management", "/"), "prometheus": ("RabbitMQ Prometheus", "/")}
     return [
@@ -143,23 +144,23 @@ def get_node(request: Request) -> Result:
     request.check_node()
     view = node_view(request)
     if request.query.get("memory") == "true":
-        view["memory"] = memory_view(request)
+        view["memory"] = memory_parts(request).view()
     if request.query.get("binary") == "true":
-        view["binary"] = {"queue_procs": memory_view(request)["binary"], "other": 0}
+        view["binary"] = {"queue_procs": memory_parts(request).parts["binary"], "other": 0}
     return select_columns(request.query, view)
 
 
 def get_memory(request: Request) -> Result:
     """A node's memory by its parts."""
     request.check_node()
-    return {"memory": memory_view(request)}
+    return {"memory": memory_parts(request).view()}
 
 
 def get_relative_memory(request: Request) -> Result:
     """A node's memory by its parts, in percent."""
     request.check_node()
-    parts = memory_view(request)
-    total = max(1, parts["total"]["rss"])
+    memory = memory_parts(request)
+    parts, total = memory.parts, max(1, memory.resident)
     shares = {name: max(1, round(100 * parts[name] / total)) if parts[name] else 0 for name in MEMORY_PARTS}
     return {"memory": {"total": 100, **shares}}
 

@@ -1,7 +1,6 @@
 """What the broker is and does as a whole, and who asks."""
 
 import platform
-from typing import Any
 
 from leveret import __version__
 from leveret.broker.broker import CLUSTER_NAME
@@ -10,6 +9,7 @@ from leveret.broker.tally import NAMES
 from leveret.broker.vhost import VirtualHost
 from leveret.management.api.nodes import contexts, exchange_types, protocols
 from leveret.management.http.answer import Answer
+from leveret.management.http.json import JsonObject
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, USER, Result, Route
@@ -24,7 +24,7 @@ def get_overview(request: Request) -> Result:
     """Everything in one object."""
     node_name = request.broker.settings.node_name
     version = str(SERVER_PROPERTIES["version"])
-    view = {
+    view: JsonObject = {
         "management_version": version,
         "rates_mode": "basic",
         "sample_retention_policies": {
@@ -59,7 +59,7 @@ def get_overview(request: Request) -> Result:
     return select_columns(request.query, view)
 
 
-def totals(request: Request) -> dict[str, Any]:
+def totals(request: Request) -> JsonObject:
     """Sums over what the user may see, with rates of those that are the whole broker's."""
     sees_all = request.has_tag("monitoring")
     vhosts = request.vhosts(visible=True)
@@ -91,7 +91,7 @@ def object_totals(request: Request, vhosts: list[VirtualHost], sums: QueueSums) 
     }
 
 
-def listeners(request: Request) -> list[dict[str, Any]]:
+def listeners(request: Request) -> list[JsonObject]:
     node_name = request.broker.settings.node_name
     return [
         {

@@ -1,19 +1,18 @@
 """Runtime parameters of vhosts, and those of the whole broker."""
 
-from typing import Any
-
 from leveret.errors import PreconditionFailed
 from leveret.management.api.policies import invalid, vhost_to_change
 from leveret.management.http.answer import Answer, created, done, not_found
+from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request
 from leveret.management.http.route import GLOBAL_POLICYMAKER, POLICYMAKER, Result, Route
 
-Parameter = tuple[str, str, str, Any]
+Parameter = tuple[str, str, str, Json]
 
 
-def parameter_view(parameter: Parameter) -> dict[str, Any]:
+def parameter_view(parameter: Parameter) -> JsonObject:
     """A parameter as the API shows it."""
     vhost, component, name, value = parameter
     return {"vhost": vhost, "component": component, "name": name, "value": value}
@@ -66,7 +65,7 @@ async def delete_parameter(request: Request) -> Result:
     return done()
 
 
-def global_view(parameter: tuple[str, Any]) -> dict[str, Any]:
+def global_view(parameter: tuple[str, Json]) -> JsonObject:
     """A parameter of the whole broker."""
     name, value = parameter
     return {"name": name, "value": value}
@@ -77,7 +76,7 @@ def get_global_parameters(request: Request) -> Answer:
     return answer_list(request.query, request.broker.parameters.items(), global_view, lambda parameter: (parameter[0],))
 
 
-def find_global_parameter(request: Request) -> tuple[str, Any]:
+def find_global_parameter(request: Request) -> tuple[str, Json]:
     name = request.path["name"]
     if name not in request.broker.parameters:
         raise not_found()

@@ -1,11 +1,11 @@
 """What users may do in vhosts, and with which routing keys on topic exchanges."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from leveret.broker.rights import Rights
 from leveret.management.api.users import find_user
 from leveret.management.http.answer import Answer, bad_request, created, done, not_found
+from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request
@@ -15,7 +15,7 @@ from leveret.server.from_json import checked_name
 Topic = tuple[Rights, str]
 
 
-def permission_view(rights: Rights) -> dict[str, Any]:
+def permission_view(rights: Rights) -> JsonObject:
     """A user's rights in a vhost."""
     return {
         "user": rights.user_name,
@@ -26,7 +26,7 @@ def permission_view(rights: Rights) -> dict[str, Any]:
     }
 
 
-def topic_permission_view(topic: Topic) -> dict[str, Any]:
+def topic_permission_view(topic: Topic) -> JsonObject:
     """A user's routing keys on one topic exchange."""
     rights, exchange = topic
     write, read = rights.topics[exchange]

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from leveret.broker.policy import Policies, Policy
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import PreconditionFailed
 from leveret.management.http.answer import Answer, Refused, bad_request, created, done, not_found
+from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request
@@ -18,7 +18,7 @@ WHOLE = re.compile(r"-?[0-9]{1,18}")
 Named = tuple[VirtualHost, Policy]
 
 
-def policy_view(named: Named) -> dict[str, Any]:
+def policy_view(named: Named) -> JsonObject:
     """A policy as the API shows it."""
     vhost, policy = named
     return {
@@ -36,7 +36,7 @@ def invalid(error: PreconditionFailed) -> Refused:
     return bad_request(f"Validation failed\n\n{error}\n")
 
 
-def number(value: Any) -> Any:
+def number(value: Json) -> Json:
     """A number that a client wrote as text; anything else as it is, for the model to refuse."""
     return int(value) if isinstance(value, str) and WHOLE.fullmatch(value) else value
 

@@ -7,10 +7,10 @@ key that a tool has remembered from a RabbitMQ still names the same binding.
 import base64
 import struct
 from decimal import Decimal
-from typing import Any
+from typing import TypeAlias
 from urllib.parse import quote_plus, unquote_plus
 
-from leveret.wire.values import Table, kind_of
+from leveret.wire.values import Table, Value, kind_of
 
 EMPTY = "~"
 MASK = (1 << 32) - 1
@@ -23,6 +23,10 @@ class Atom(str):
     """An Erlang atom."""
 
     __slots__ = ()
+
+
+# What tables are made of, in Erlang.
+Term: TypeAlias = "Atom | bytes | float | int | tuple[Term, ...] | list[Term]"
 
 
 def properties_key(routing_key: str, arguments: Table) -> str:
@@ -48,12 +52,12 @@ def arguments_hash(arguments: Table) -> str:
 # Tables as Erlang terms
 
 
-def erlang_table(table: Table) -> list[Any]:
-    rows = [(octets(name), *_typed(value)) for name, value in table.items()]
-    return sorted(rows, key=lambda row: row[0])
+def erlang_table(table: Table) -> list[Term]:
+    in_order = sorted(table.items(), key=lambda item: octets(item[0]))
+    return [(octets(name), *_typed(value)) for name, value in in_order]
 
 
-def _typed(value: Any) -> tuple[Any, ...]:
+def _typed(value: Value) -> tuple[Term, ...]:
     kind = Atom(kind_of(value))
     if value is None:
         return kind, Atom("undefined")
@@ -79,12 +83,12 @@ def octets(text: str | bytes) -> bytes:
 # Erlang's phash2, after make_hash2 of its runtime
 
 
-def phash2(term: Any) -> int:
+def phash2(term: Term) -> int:
     """What erlang:phash2(Term, 1 bsl 32) gives, for the terms that tables are made of."""
     return _hash(term, 0)
 
 
-def _hash(term: Any, hash_: int) -> int:
+def _hash(term: Term, hash_: int) -> int:
     if isinstance(term, Atom):
         return _mixed(_atom(term), 0, 3, hash_) if hash_ else _atom(term)
     if isinstance(term, bytes):

@@ -1,7 +1,6 @@
 """Queues: what they are, hold and do; declaring, deleting and purging them."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from leveret.broker.arguments import queue_type
 from leveret.broker.policy import Policy
@@ -12,6 +11,7 @@ from leveret.management.api.consumers import consumers_of
 from leveret.management.client import connection_details
 from leveret.management.direct import client_of
 from leveret.management.http.answer import Answer, bad_request, created, done
+from leveret.management.http.json import JsonObject
 from leveret.management.http.json_table import parse_table, to_json
 from leveret.management.http.json_time import iso_time
 from leveret.management.http.list_answer import answer_long_list
@@ -36,7 +36,7 @@ from leveret.wire.spec import QueueDeclare, QueueDelete, QueuePurge
 DEFINED = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "state")
 
 
-def queue_view(request: Request, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+def queue_view(request: Request, vhost: VirtualHost, queue: Queue) -> JsonObject:
     """A queue as the API shows it."""
     node_name = request.broker.settings.node_name
     history = request.statistics.of(queue)
@@ -45,7 +45,7 @@ def queue_view(request: Request, vhost: VirtualHost, queue: Queue) -> dict[str, 
         "messages_ready": queue.ready_count,
         "messages_unacknowledged": queue.unacked_count,
     }
-    view = {
+    view: JsonObject = {
         "name": queue.name,
         "vhost": vhost.name,
         "type": queue_type(queue.arguments),
@@ -83,7 +83,7 @@ def queue_view(request: Request, vhost: VirtualHost, queue: Queue) -> dict[str, 
     return view
 
 
-def effective_definition(policy: Policy | None, operator_policy: Policy | None) -> dict[str, Any]:
+def effective_definition(policy: Policy | None, operator_policy: Policy | None) -> JsonObject:
     """What both policies say together: the smaller number, else the operator's."""
     found = {} if policy is None else dict(policy.definition)
     for name, value in {} if operator_policy is None else operator_policy.definition.items():
@@ -93,7 +93,7 @@ def effective_definition(policy: Policy | None, operator_policy: Policy | None) 
     return found
 
 
-def defined_view(request: Request, vhost: VirtualHost, queue: Queue, totals: bool = False) -> dict[str, Any]:
+def defined_view(request: Request, vhost: VirtualHost, queue: Queue, totals: bool = False) -> JsonObject:
     """RabbitMQ: a queue without what is counted, and then it is live, not running; with `totals`, how much is in it."""
     view = queue_view(request, vhost, queue)
     found = {name: view[name] for name in DEFINED}
@@ -107,14 +107,14 @@ def defined_view(request: Request, vhost: VirtualHost, queue: Queue, totals: boo
     return found | {"state": "live"}
 
 
-def listed_view(request: Request, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+def listed_view(request: Request, vhost: VirtualHost, queue: Queue) -> JsonObject:
     """A queue in a list."""
     if request.without_stats:
         return defined_view(request, vhost, queue, request.query.get("enable_queue_totals") == "true")
     return queue_view(request, vhost, queue)
 
 
-def full_view(request: Request, queue: Queue) -> dict[str, Any]:
+def full_view(request: Request, queue: Queue) -> JsonObject:
     """A queue with all that is only shown of one."""
     return queue_view(request, request.vhost, queue) | {
         "consumer_details": consumers_of(request, queue),
@@ -140,7 +140,7 @@ async def get_queues(request: Request) -> Answer:
     )
 
 
-def get_queue(request: Request) -> dict[str, Any]:
+def get_queue(request: Request) -> JsonObject:
     """One queue."""
     queue = find_queue(request)
     return select_columns(

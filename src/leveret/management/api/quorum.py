@@ -1,11 +1,10 @@
 """Replicas of quorum queues: each has one, on this node, and it leads; what tools ask of many is answered for it."""
 
-from typing import Any
-
 from leveret.broker.arguments import queue_type
 from leveret.broker.queue import Queue
 from leveret.management.api.queues import find_queue
 from leveret.management.http.answer import Answer, Refused, done
+from leveret.management.http.json import JsonObject
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, VHOST, Result, Route
 
@@ -20,7 +19,7 @@ def get_status(request: Request) -> Result:
     if queue_type(queue.arguments) != "quorum":
         return Answer({"status": "failed", "reason": "classic_queue_not_supported"}, 503)
     last = queue.next_seq - 1
-    view: dict[str, Any] = {"Node Name": request.broker.settings.node_name, "Raft State": "leader", "Membership": "voter"}
+    view: JsonObject = {"Node Name": request.broker.settings.node_name, "Raft State": "leader", "Membership": "voter"}
     view |= dict.fromkeys(("Last Log Index", "Last Written", "Last Applied", "Commit Index"), last)
     return [{**view, "Snapshot Index": 0, "Term": 1, "Machine Version": MACHINE_VERSION}]
 

@@ -1,10 +1,10 @@
 """Shovels: what they do. They are made as parameters."""
 
 from datetime import datetime
-from typing import Any
 
 from leveret.broker.shovel import COMPONENT
 from leveret.management.http.answer import Answer, done, not_found
+from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request
@@ -22,10 +22,10 @@ def shovels_of(request: Request) -> Shovels:
     return found
 
 
-def shovel_view(request: Request, shovel: Shovel) -> dict[str, Any]:
+def shovel_view(request: Request, shovel: Shovel) -> JsonObject:
     """A shovel's state as the API shows it, without names and passwords."""
     since = datetime.fromtimestamp(shovel.since / 1000)
-    view = {
+    view: JsonObject = {
         "node": request.broker.settings.node_name,
         # RabbitMQ: hours have no leading zero.
         "timestamp": f"{since:%Y-%m-%d} {since.hour}:{since:%M:%S}",
@@ -82,14 +82,14 @@ def get_shovel(request: Request) -> Result:
     )
 
 
-def shown(value: Any) -> Any:
+def shown(value: Json) -> Json:
     """A parameter with URIs that may be seen. RabbitMQ shows passwords here to whoever may look at figures."""
     if not isinstance(value, dict):
         return {}
     return {key: _shown_uris(found) if key in ("src-uri", "dest-uri") else found for key, found in value.items()}
 
 
-def _shown_uris(value: Any) -> Any:
+def _shown_uris(value: Json) -> Json:
     if isinstance(value, list):
         return [_shown_uris(one) for one in value]
     return without_credentials(value) if isinstance(value, str) else ""

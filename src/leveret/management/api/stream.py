@@ -9,12 +9,11 @@ An event's id goes on where a client has left off (Last-Event-ID). A user who is
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 from leveret.broker.events import Event
 from leveret.management.api.overview import object_totals
 from leveret.management.http.answer import StreamAnswer, bad_request
-from leveret.management.http.json import as_json
+from leveret.management.http.json import JsonObject, as_json
 from leveret.management.http.request import Request, parse_int
 from leveret.management.http.route import USER, Result, Route
 from leveret.management.statistics.total import broker_tally, message_counts, queue_sums, vhosts_tally
@@ -51,7 +50,9 @@ async def event_stream(request: Request, interval: int, count: int) -> AsyncIter
             if may_see(request, event):
                 yield event_octets(event.kind, {"vhost": event.vhost, "name": event.name}, event_id(request, event.number))
         yield event_octets(
-            "counters", request.statistics.recent(visibility(request), lambda: counters(request)), event_id(request, last)
+            "counters",
+            request.statistics.recent_counters.get(visibility(request), lambda: counters(request)),
+            event_id(request, last),
         )
         sent += 1
         if sent == count:
@@ -93,13 +94,13 @@ def visibility(request: Request) -> tuple[object, ...]:
     return (request.user.name, *(vhost.name for vhost in request.vhosts(visible=True)))
 
 
-def counters(request: Request) -> dict[str, Any]:
+def counters(request: Request) -> JsonObject:
     """Sums over what the user may see."""
     sees_all = request.has_tag("monitoring")
     vhosts = request.vhosts(visible=True)
     tally = broker_tally(request.broker) if sees_all else vhosts_tally(vhosts)
     sums = queue_sums(vhosts)
-    found = {
+    found: JsonObject = {
         "time": now_ms(),
         "message_stats": tally.counts(),
         "queue_totals": message_counts(sums),
@@ -111,7 +112,7 @@ def counters(request: Request) -> dict[str, Any]:
     return found
 
 
-def event_octets(kind: str, value: dict[str, Any], number: str) -> bytes:
+def event_octets(kind: str, value: JsonObject, number: str) -> bytes:
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (number.encode(), kind.encode(), as_json(value))
 
 

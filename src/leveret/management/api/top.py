@@ -2,8 +2,8 @@
 
 import os
 import threading
-from typing import Any
 
+from leveret.management.http.json import JsonObject
 from leveret.management.http.list_query import sort_key, value_at
 from leveret.management.http.request import Request, parse_int
 from leveret.management.http.route import ADMINISTRATOR, Result, Route
@@ -11,7 +11,7 @@ from leveret.management.http.route import ADMINISTRATOR, Result, Route
 ROW_COUNT = 20
 
 
-def thread_view(thread: threading.Thread) -> dict[str, Any]:
+def thread_view(thread: threading.Thread) -> JsonObject:
     """A thread, under the names that processes have there; a reduction is a µs."""
     return {
         "pid": f"<0.{thread.native_id or 0}.0>",

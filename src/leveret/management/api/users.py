@@ -1,13 +1,13 @@
 """Users, their logins and their passwords."""
 
 import base64
-from typing import Any
 from urllib.parse import parse_qs, quote
 
 from leveret.broker.access import User, hash_password
 from leveret.broker.logins import Attempts
 from leveret.errors import PreconditionFailed
 from leveret.management.http.answer import Answer, bad_request, created, done
+from leveret.management.http.json import JsonObject
 from leveret.management.http.json_names import as_text
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
@@ -17,7 +17,7 @@ from leveret.management.http.route import ADMINISTRATOR, ANYONE, MONITOR, Result
 from leveret.server.definitions_file import put_user as put
 
 
-def user_view(user: User) -> dict[str, Any]:
+def user_view(user: User) -> JsonObject:
     """A user as the API shows it."""
     return {
         "name": user.name,

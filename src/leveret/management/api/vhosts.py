@@ -1,9 +1,8 @@
 """Virtual hosts."""
 
-from typing import Any
-
 from leveret.broker.vhost import VirtualHost
 from leveret.management.http.answer import Answer, bad_request, created, done
+from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request, parse_bool
@@ -13,12 +12,12 @@ from leveret.management.statistics.total import message_counts, octets_by_vhost,
 from leveret.server.definitions_file import tags_of
 
 
-def vhost_view(request: Request, vhost: VirtualHost, octets: dict[str, int]) -> dict[str, Any]:
+def vhost_view(request: Request, vhost: VirtualHost, octets: dict[str, int]) -> JsonObject:
     """A vhost as the API shows it; `octets` came and went."""
-    metadata: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
+    metadata: JsonObject = {"description": vhost.description, "tags": list(vhost.tags)}
     if vhost.default_queue_type is not None:
         metadata["default_queue_type"] = vhost.default_queue_type
-    view = {
+    view: JsonObject = {
         "name": vhost.name,
         "description": vhost.description,
         "tags": list(vhost.tags),

@@ -7,21 +7,21 @@
 
 from dataclasses import fields
 from decimal import Decimal
-from typing import Any
 
 from leveret.errors import PreconditionFailed, SyntaxFault
 from leveret.management.http.answer import bad_request
+from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.json_names import as_text
 from leveret.server.from_json import TABLE_BYTES_MAX, checked_name, checked_table
 from leveret.wire.properties import Properties, encode_properties
-from leveret.wire.values import Table
+from leveret.wire.values import Table, Value
 
 NUMBERS = ("delivery_mode", "priority", "timestamp")
 # All of them go to a consumer in one frame.
 PROPERTIES_MAX = TABLE_BYTES_MAX - 64
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: Value) -> Json:
     """A field-table value as JSON can say it."""
     if value is None or isinstance(value, bool):
         return value
@@ -38,13 +38,13 @@ def to_json(value: Any) -> Any:
     return [to_json(item) for item in value]
 
 
-def properties_view(properties: Properties) -> dict[str, Any]:
+def properties_view(properties: Properties) -> JsonObject:
     """The properties that are there."""
     found = {field.name: getattr(properties, field.name) for field in fields(properties)}
     return {name: to_json(value) for name, value in found.items() if value is not None}
 
 
-def parse_table(value: Any, name: str = "arguments") -> Table:
+def parse_table(value: Json, name: str = "arguments") -> Table:
     """A field table from JSON; nothing is an empty one."""
     # RabbitMQ: an empty list is an empty table too; some clients have no other.
     if value in (None, [], ""):
@@ -57,7 +57,7 @@ def parse_table(value: Any, name: str = "arguments") -> Table:
         raise bad_request(str(error)) from None
 
 
-def parse_key(value: Any) -> str:
+def parse_key(value: Json) -> str:
     """A routing key from JSON."""
     # RabbitMQ: null is none.
     if value is not None and not isinstance(value, str):
@@ -68,7 +68,7 @@ def parse_key(value: Any) -> str:
         raise bad_request(str(error)) from None
 
 
-def parse_properties(value: Any) -> Properties:
+def parse_properties(value: Json) -> Properties:
     """A message's properties from JSON; what is no property is left out, as RabbitMQ does."""
     if value in (None, [], ""):
         value = {}
@@ -86,7 +86,7 @@ def parse_properties(value: Any) -> Properties:
     return properties
 
 
-def _property(name: str, value: Any) -> Any:
+def _property(name: str, value: Json) -> Value:
     if name == "headers":
         return parse_table(value, "headers")
     if name in NUMBERS:

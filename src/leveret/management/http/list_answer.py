@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from leveret.management.http.answer import Answer, Body, LargeAnswer
-from leveret.management.http.json import as_json
+from leveret.management.http.json import JsonObject, as_json
 from leveret.management.http.list_query import columns_of, name_filter, page_of, sort_key, value_at, with_columns
 from leveret.management.http.pause import Pause
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 def answer_list(
     query: Mapping[str, str],
     subjects: Iterable[T],
-    view: Callable[[T], dict[str, Any]],
+    view: Callable[[T], JsonObject],
     key_of: Callable[[T], tuple[str, ...]],
 ) -> Answer:
     """A list of views, each made only if it is shown: 10,000 queues and a page of 100 cost 100 views.
@@ -53,7 +53,7 @@ def answer_list(
 async def answer_long_list(
     query: Mapping[str, str],
     subjects: Iterable[T],
-    view: Callable[[T], dict[str, Any]],
+    view: Callable[[T], JsonObject],
     key_of: Callable[[T], tuple[str, ...]],
 ) -> Answer:
     """As `answer_list`, with rests. Subjects are taken one by one: what they come from must not change meanwhile."""
@@ -71,12 +71,12 @@ async def answer_long_list(
     found = await _sorted_as_asked(pause, query, found, view)
     columns = columns_of(query)
 
-    def shown(subject: T) -> dict[str, Any]:
+    def shown(subject: T) -> JsonObject:
         return view(subject) if columns is None else with_columns(view(subject), columns)
 
     if page is None:
         return await _in_json(pause, found, shown)
-    items: list[dict[str, Any]] = []
+    items: list[JsonObject] = []
     async for some in pause.groups(page.cut(found)):
         items += [shown(subject) for _, subject in some]
     async for _ in pause.taken(found):
@@ -85,7 +85,7 @@ async def answer_long_list(
 
 
 async def _sorted_as_asked(
-    pause: Pause, query: Mapping[str, str], found: list[tuple[Any, T]], view: Callable[[T], dict[str, Any]]
+    pause: Pause, query: Mapping[str, str], found: list[tuple[Any, T]], view: Callable[[T], JsonObject]
 ) -> list[tuple[Any, T]]:
     """In another order, if one is asked for."""
     sort = query.get("sort", "")
@@ -102,7 +102,7 @@ async def _sorted_as_asked(
     return found
 
 
-async def _in_json(pause: Pause, found: list[tuple[Any, T]], shown: Callable[[T], dict[str, Any]]) -> Answer:
+async def _in_json(pause: Pause, found: list[tuple[Any, T]], shown: Callable[[T], JsonObject]) -> Answer:
     body = Body()
     before = b"["
     async for group in pause.taken(found):

@@ -5,10 +5,11 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from leveret.broker.patterns import BadPattern, Pattern
 from leveret.management.http.answer import Refused, bad_request
+from leveret.management.http.json import Json, JsonObject
 
 PAGE_SIZE = 100
 PAGE_SIZE_MAX = 500
@@ -34,7 +35,7 @@ class Page:
             )
         return found[start : start + self.size]
 
-    def answer(self, total: int, filtered: int, items: list[Any]) -> dict[str, Any]:
+    def answer(self, total: int, filtered: int, items: list[JsonObject]) -> JsonObject:
         return {
             "total_count": total,
             "item_count": len(items),
@@ -82,35 +83,38 @@ def columns_of(query: Mapping[str, str]) -> list[list[str]] | None:
     return [name.split(".") for name in names] or None
 
 
-def with_columns(one: dict[str, Any], columns: list[list[str]]) -> dict[str, Any]:
+def with_columns(one: JsonObject, columns: list[list[str]]) -> JsonObject:
     """What these columns name; of nested ones only that part."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for path in columns:
-        value: Any = one
+        value: Json = one
         for part in path:
             value = value.get(part) if isinstance(value, dict) else None
         if value is None:
             continue
         place = found
         for part in path[:-1]:
-            place = place.setdefault(part, {})
+            inner = place.setdefault(part, {})
+            # It has the value, so what it is in is an object.
+            assert isinstance(inner, dict)
+            place = inner
         place[path[-1]] = value
     return found
 
 
-def select_columns(query: Mapping[str, str], one: dict[str, Any]) -> dict[str, Any]:
+def select_columns(query: Mapping[str, str], one: JsonObject) -> JsonObject:
     """A single object, with some columns only if that is asked for."""
     columns = columns_of(query)
     return one if columns is None else with_columns(one, columns)
 
 
-def value_at(one: Any, path: str) -> Any:
+def value_at(one: Json, path: str) -> Json:
     for part in path.split("."):
         one = one.get(part) if isinstance(one, dict) else None
     return one
 
 
-def sort_key(value: Any) -> tuple[int, Any]:
+def sort_key(value: Json) -> tuple[int, float | str]:
     """An order for values of any kind: nothing, numbers, text, the rest."""
     if value is None:
         return (0, 0)

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from leveret import __version__
+from leveret.management.http.json import JsonObject
 from leveret.management.http.route import ANYONE, Route
 
 PART = re.compile(r"\{([a-z_]+)\}")
-PAGING = {
+PAGING: dict[str, JsonObject] = {
     "page": {"type": "integer", "minimum": 1},
     "page_size": {"type": "integer", "minimum": 1, "maximum": 500},
     "name": {"type": "string"},
@@ -17,7 +17,7 @@ PAGING = {
     "sort": {"type": "string"},
     "sort_reverse": {"type": "string", "enum": ["true", "false"]},
 }
-ERROR = {
+ERROR: JsonObject = {
     "type": "object",
     "required": ["error", "reason"],
     "properties": {"error": {"type": "string"}, "reason": {"type": "string"}},
@@ -25,9 +25,9 @@ ERROR = {
 REFUSALS = {"400": "it cannot be done so", "401": "not you", "404": "there is no such thing", "503": "not well"}
 
 
-def described(routes: Iterable[Route]) -> dict[str, Any]:
+def described(routes: Iterable[Route]) -> JsonObject:
     """All routes, each with its parameters and answers."""
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, JsonObject] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = operation(route)
     return {
@@ -46,16 +46,17 @@ def described(routes: Iterable[Route]) -> dict[str, Any]:
     }
 
 
-def operation(route: Route) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def operation(route: Route) -> JsonObject:
+    parameters: list[JsonObject] = [parameter(name) for name in PART.findall(route.path)]
+    if route.method == "GET":
+        parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in PAGING.items()]
+    found: JsonObject = {
         "summary": route.about,
         "operationId": route.method.lower() + re.sub(r"[^a-z0-9]+", "_", route.path.removeprefix("/api").lower()),
         "tags": [route.path.split("/")[2] if route.path.startswith("/api/") else "metrics"],
-        "parameters": [parameter(name) for name in PART.findall(route.path)],
+        "parameters": parameters,
         "responses": answers(route),
     }
-    if route.method == "GET":
-        found["parameters"] += [{"name": name, "in": "query", "schema": schema} for name, schema in PAGING.items()]
     if route.method in ("PUT", "POST"):
         found["requestBody"] = {"content": {"application/json": {"schema": {"type": "object"}}}}
     if route.level == ANYONE:
@@ -63,13 +64,13 @@ def operation(route: Route) -> dict[str, Any]:
     return found
 
 
-def parameter(name: str) -> dict[str, Any]:
+def parameter(name: str) -> JsonObject:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
-def answers(route: Route) -> dict[str, Any]:
+def answers(route: Route) -> JsonObject:
     refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    found: dict[str, Any] = {status: {"description": about, "content": refusal} for status, about in REFUSALS.items()}
+    found: JsonObject = {status: {"description": about, "content": refusal} for status, about in REFUSALS.items()}
     if route.method in ("GET", "POST"):
         found["200"] = {"description": route.about}
     if route.method in ("PUT", "POST"):

@@ -5,7 +5,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from heapq import merge
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparison
 
 SLICE_S = 0.002
 # So many are looked at before the clock is.
@@ -46,7 +49,7 @@ class Pause:
             yield group
             await self.rest()
 
-    async def in_order(self, items: list[T], key: Callable[[T], Any], reverse: bool = False) -> list[T]:
+    async def in_order(self, items: list[T], key: "Callable[[T], SupportsRichComparison]", reverse: bool = False) -> list[T]:
         """What `sorted` gives, with rests."""
         runs = []
         for start in range(0, len(items), RUN):

@@ -1,7 +1,7 @@
 """One request as the routes see it: who asks, for what, with which body; and the model to ask."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leveret.server.node import Node
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 DOUBLY = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
 NO_HEADERS: Mapping[str, str] = {}
@@ -155,7 +156,7 @@ class Request:
 
     # Doing
 
-    async def change(self, function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    async def change(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Call what changes the model; return when that is on disk."""
         return await self.node.change(lambda: function(*arguments, **options))
 

@@ -7,10 +7,11 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from leveret.management.http.answer import Answer
+from leveret.management.http.json import Json
 
 if TYPE_CHECKING:
     from leveret.management.http.request import Request
@@ -28,7 +29,7 @@ VISIBLE = "visible"  # may enter the path's vhost, or look at all
 PART = re.compile(r"\{(\w+)\}")
 SLASH = "_slash"
 
-Result = Answer | dict[str, Any] | list[Any]
+Result = Answer | Json
 Handler = Callable[["Request"], Result | Awaitable[Result]]
 
 

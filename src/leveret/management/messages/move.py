@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 from leveret.broker.dead_letter import is_death
 from leveret.broker.exchange import Exchange
@@ -128,25 +128,37 @@ def to_where_they_died(vhost: VirtualHost, only: str | None) -> Place:
 
     def place(message: Message, now: int) -> int:
         death = last_death(message)
-        if death is None or (only is not None and death["queue"] != only):
+        if death is None or (only is not None and death.queue != only):
             return LEFT
-        target = vhost.queues.get(death["queue"])
-        keys = [key for key in death["routing-keys"] if isinstance(key, str)]
-        if target is None or not keys:
+        target = vhost.queues.get(death.queue)
+        if target is None:
             return LEFT
-        anew = readdressed(message, make_origin(death["exchange"], keys[0]))
+        anew = readdressed(message, make_origin(death.exchange, death.routing_key))
         return PLACED if target.accept(anew, now) else LEFT
 
     return place
 
 
-def last_death(message: Message) -> dict[str, Any] | None:
-    """The newest entry of x-death, if there is one."""
+class Death(NamedTuple):
+    """In which queue a message died, and how it was addressed then."""
+
+    queue: str
+    exchange: str
+    routing_key: str
+
+
+def last_death(message: Message) -> Death | None:
+    """What the newest entry of x-death says, if there is one that says it all: clients may write it too."""
     headers = properties_of(message.content, message.header_size).headers or {}
     deaths = headers.get("x-death")
-    if isinstance(deaths, list) and deaths and is_death(deaths[0]):
-        return deaths[0]  # type: ignore[return-value]
-    return None
+    death = deaths[0] if isinstance(deaths, list) and deaths else None
+    if not isinstance(death, dict) or not is_death(death):
+        return None
+    queue, exchange, keys = death["queue"], death.get("exchange"), death.get("routing-keys")
+    key = next((key for key in keys if isinstance(key, str)), None) if isinstance(keys, list) else None
+    if not isinstance(queue, str) or not isinstance(exchange, str) or key is None:
+        return None
+    return Death(queue, exchange, key)
 
 
 def readdressed(message: Message, origin: Origin) -> Message:

@@ -1,12 +1,12 @@
 """Looking into a queue without touching it: what is in memory, and what is paged out, which is read from storage."""
 
 import asyncio
-from typing import Any
 
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
 from leveret.management.http.answer import Refused
+from leveret.management.http.json import JsonObject
 from leveret.management.messages.view import PayloadFormat, message_view
 from leveret.server.node import Node
 
@@ -64,7 +64,7 @@ class Plan:
         return fits
 
 
-async def peek(node: Node, queue: Queue, offset: int, count: int, payload_format: PayloadFormat) -> list[dict[str, Any]]:
+async def peek(node: Node, queue: Queue, offset: int, count: int, payload_format: PayloadFormat) -> list[JsonObject]:
     """Show messages of a queue; they stay as and where they are."""
     for _ in range(TRIES):
         plan = await planned(node, queue, offset, min(count, COUNT_MAX))

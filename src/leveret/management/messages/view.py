@@ -1,9 +1,9 @@
 """Messages as the API shows them."""
 
 import base64
-from typing import Any
 
 from leveret.broker.message import Entry
+from leveret.management.http.json import JsonObject
 from leveret.management.http.json_names import as_text
 from leveret.management.http.json_table import properties_view
 from leveret.wire.content import body_of, properties_of
@@ -33,7 +33,7 @@ class PayloadFormat:
         return {"payload": base64.b64encode(shown).decode(), "payload_encoding": "base64"}
 
 
-def message_view(entry: Entry, message_count: int, payload_format: PayloadFormat) -> dict[str, Any]:
+def message_view(entry: Entry, message_count: int, payload_format: PayloadFormat) -> JsonObject:
     """A message with its content; `message_count` are ready behind it."""
     message = entry.message
     return {

@@ -14,7 +14,7 @@ from leveret.management.prometheus.node import add_alarms, add_global, add_ident
 from leveret.management.prometheus.object import add_clients, add_cluster, add_queues
 from leveret.management.prometheus.total import Sums, sum_of_connections, sum_of_queues
 from leveret.management.prometheus.value import delivered_values, published_values, queue_coarse_values, queue_values
-from leveret.management.statistics.memory import MEMORY_PARTS, memory_view
+from leveret.management.statistics.memory import MEMORY_PARTS, memory_parts
 
 if TYPE_CHECKING:
     from multidict import MultiMapping
@@ -105,7 +105,7 @@ NODE_FAMILIES = {
 async def get_memory(request: Request) -> Answer:
     """Memory by its parts."""
     page = Page()
-    parts = memory_view(request)
+    parts = memory_parts(request).parts
     metrics = [Metric(f"memory_{part}_bytes", "gauge", f"Memory used by {part}") for part in MEMORY_PARTS]
     page.add(metrics, [parts[part] for part in MEMORY_PARTS])
     add_identity(page, request)

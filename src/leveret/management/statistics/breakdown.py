@@ -5,13 +5,13 @@ told first; where there are very many of them, those of other channels are told 
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
 from leveret.broker.tally import PUBLISHING, Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.management.client import channel_details, channels_in
+from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.pause import Pause
 from leveret.management.http.request import Request
 from leveret.management.statistics.rate import with_rates
@@ -43,7 +43,7 @@ def update_breakdown(request: Request, vhost: VirtualHost) -> None:
         request.node.do(tell)
 
 
-def row(request: Request, part: Tally, publishing: tuple[str, ...] = PUBLISHING, **of: Any) -> dict[str, Any]:
+def row(request: Request, part: Tally, publishing: tuple[str, ...] = PUBLISHING, **of: Json) -> JsonObject:
     return {"stats": with_rates(part.counts(publishing), request.statistics.of(part), request.query), **of}
 
 
@@ -51,7 +51,7 @@ def place(vhost: VirtualHost, name: str) -> dict[str, str]:
     return {"name": name, "vhost": vhost.name}
 
 
-def channel_publishes(request: Request, channel: Channel) -> list[dict[str, Any]]:
+def channel_publishes(request: Request, channel: Channel) -> list[JsonObject]:
     """What a channel has published, by exchange. Its confirms are known by exchange only while there is one."""
     channel.tell_parts()
     vhost, tally = channel.vhost, channel.tally
@@ -62,7 +62,7 @@ def channel_publishes(request: Request, channel: Channel) -> list[dict[str, Any]
     return [row(request, part, exchange=place(vhost, exchange.name)) for exchange, part in parts]
 
 
-async def channel_deliveries(request: Request, channel: Channel) -> list[dict[str, Any]]:
+async def channel_deliveries(request: Request, channel: Channel) -> list[JsonObject]:
     """What a channel was given, by queue."""
     vhost = channel.vhost
     found = await queues_with(vhost, lambda queue: part_of(channel.tally, queue.tally))
@@ -82,7 +82,7 @@ def any_counted(part: Tally) -> bool:
     return bool(part.deliver_get or part.get_empty or part.ack)
 
 
-def queue_incoming(request: Request, vhost: VirtualHost, queue: Queue) -> list[dict[str, Any]]:
+def queue_incoming(request: Request, vhost: VirtualHost, queue: Queue) -> list[JsonObject]:
     """What came to a queue, by exchange."""
     update_breakdown(request, vhost)
     found = [(exchange, part_of(queue.tally, exchange.tally)) for exchange in vhost.exchanges.values()]
@@ -93,17 +93,17 @@ def queue_incoming(request: Request, vhost: VirtualHost, queue: Queue) -> list[d
     ]
 
 
-async def exchange_outgoing(request: Request, vhost: VirtualHost, exchange: Exchange) -> list[dict[str, Any]]:
+async def exchange_outgoing(request: Request, vhost: VirtualHost, exchange: Exchange) -> list[JsonObject]:
     """What an exchange has brought, by queue."""
     update_breakdown(request, vhost)
     found = await queues_with(vhost, lambda queue: part_of(queue.tally, exchange.tally))
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     async for some in Pause().groups(found):
         rows += [row(request, part, QUEUE_PUBLISHING, queue=place(vhost, queue.name)) for queue, part in some]
     return rows
 
 
-def channel_rows(request: Request, vhost: VirtualHost, tally: Tally) -> list[dict[str, Any]]:
+def channel_rows(request: Request, vhost: VirtualHost, tally: Tally) -> list[JsonObject]:
     """What was published to an exchange, or taken from a queue, by channel."""
     found = [(channel, part_of(channel.tally, tally)) for channel in channels_in(vhost)]
     return [

@@ -7,10 +7,9 @@
     later are cut.
 """
 
-from typing import Any
-
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
+from leveret.management.http.json import JsonObject
 from leveret.management.http.request import Request
 from leveret.management.statistics.total import queue_sums
 from leveret.server.memory import mapped_bytes, resident_bytes
@@ -85,17 +84,32 @@ def counted_parts(request: Request) -> dict[str, int]:
     }
 
 
-def memory_view(request: Request) -> dict[str, Any]:
-    """Memory by parts."""
-    return request.statistics.recent(("memory",), lambda: _memory_view(request))
+class MemoryParts:
+    """Octets of each part, and of all together."""
+
+    __slots__ = ("parts", "resident")
+
+    def __init__(self, parts: dict[str, int], resident: int) -> None:
+        self.parts = parts
+        self.resident = resident
+
+    def view(self) -> JsonObject:
+        """As the API shows them."""
+        used = self.resident - self.parts["allocated_unused"]
+        total = {"erlang": used, "rss": self.resident, "allocated": self.resident}
+        return {**self.parts, "strategy": "rss", "total": total}
 
 
-def _memory_view(request: Request) -> dict[str, Any]:
+def memory_parts(request: Request) -> MemoryParts:
+    """Memory by parts, as it is or was a moment ago."""
+    return request.statistics.recent_memory.get((), lambda: _measured(request))
+
+
+def _measured(request: Request) -> MemoryParts:
     resident = left = resident_bytes()
-    parts: dict[str, Any] = dict.fromkeys(MEMORY_PARTS, 0)
+    parts = dict.fromkeys(MEMORY_PARTS, 0)
     for name, size in counted_parts(request).items():
         parts[name] = min(size, left)
         left -= parts[name]
     parts["other_system"] = left
-    used = resident - parts["allocated_unused"]
-    return {**parts, "strategy": "rss", "total": {"erlang": used, "rss": resident, "allocated": resident}}
+    return MemoryParts(parts, resident)

@@ -3,11 +3,11 @@
 All of it is read from what the queue and its storage know anyway, when somebody asks.
 """
 
-from typing import Any
-
 from leveret.broker.arguments import queue_type
 from leveret.broker.message import is_stub
 from leveret.broker.queue import Queue
+from leveret.management.http.json import JsonObject
+from leveret.management.http.json_table import to_json
 from leveret.management.statistics.history import History
 from leveret.management.statistics.memory import RECORD_BYTES, body_bytes, queue_bytes
 from leveret.wire.content import properties_of
@@ -23,7 +23,7 @@ GARBAGE_COLLECTION = {
 }
 
 
-def sizes(queue: Queue) -> dict[str, Any]:
+def sizes(queue: Queue) -> JsonObject:
     """How much there is of it, and where."""
     paged_count, paged_bytes = queue.pages.count, queue.pages.body_bytes + queue.shelved_bytes
     ready, unacked = queue.ready_bytes, queue.unacked_bytes
@@ -58,7 +58,7 @@ def disk_writes(queue: Queue) -> int:
     return queue.pages.spilled_count + (0 if ledger is None else ledger.written_count)
 
 
-def backing_queue_status(queue: Queue, history: History | None) -> dict[str, Any]:
+def backing_queue_status(queue: Queue, history: History | None) -> JsonObject:
     """RabbitMQ: the parts of a classic queue, in order q4, q3, delta, q2, q1; only delta is on disk.
 
     Here the front is q4, pages are the delta, and what has come behind them is q1. Seqs count from 0 there.
@@ -69,7 +69,7 @@ def backing_queue_status(queue: Queue, history: History | None) -> dict[str, Any
     taken = 0.0 if history is None else sum(history.rate(name) for name in ("deliver", "get"))
     rates = {name: 0.0 if history is None else history.rate(name) for name in ("publish", "deliver_get", "ack")}
     return {
-        "mode": queue.arguments.get("x-queue-mode", "default"),
+        "mode": to_json(queue.arguments.get("x-queue-mode", "default")),
         "version": 2,
         "len": queue.ready_count,
         "q1": queue.back_count,
@@ -87,7 +87,7 @@ def backing_queue_status(queue: Queue, history: History | None) -> dict[str, Any
     }
 
 
-def delta(queue: Queue) -> list[Any]:
+def delta(queue: Queue) -> list[str | int]:
     """RabbitMQ: first seq, number of messages and of those that do not survive, and the seq behind them."""
     pages = queue.pages
     if not pages.count:
@@ -119,7 +119,7 @@ def head_timestamp(queue: Queue) -> int | None:
     return properties_of(entry.message.content, entry.message.header_size).timestamp
 
 
-def type_fields(queue: Queue, node_name: str, history: History | None) -> dict[str, Any]:
+def type_fields(queue: Queue, node_name: str, history: History | None) -> JsonObject:
     """What RabbitMQ shows of queues of one type only; parts of the queue here of all, since readers' types have them."""
     status = {"backing_queue_status": backing_queue_status(queue, history)}
     if queue_type(queue.arguments) != "quorum":

@@ -8,8 +8,8 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from leveret.management.http.json import JsonObject
 from leveret.management.statistics.history import GLOBAL, LENGTHS, SAMPLE_MS, History
 from leveret.management.statistics.node_stats import AVERAGES, NODE_NAMES, UNKNOWN
 from leveret.server.clock import now_ms
@@ -22,16 +22,16 @@ DATA = frozenset({"recv_oct", "send_oct", "recv_cnt", "send_cnt", "reductions", 
 
 def with_rates(
     counts: Mapping[str, float], history: History | None = None, query: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+) -> JsonObject:
     """The counts, and for each its `_details`."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for name, value in counts.items():
         found[name] = value
         found[f"{name}_details"] = details(name, value, history, query)
     return found
 
 
-def details(name: str, value: float, history: History | None, query: Mapping[str, str] | None) -> dict[str, Any]:
+def details(name: str, value: float, history: History | None, query: Mapping[str, str] | None) -> JsonObject:
     """How one value changes; with its samples if the query asks for them."""
     rate = 0.0 if history is None else history.rate(name)
     span = asked_span(query, group_of(name)) if query else None
@@ -66,7 +66,7 @@ def asked_span(query: Mapping[str, str], group: str) -> tuple[int, int] | None:
     return age_ms, max(int(step) * 1000, age_ms // SAMPLES_MAX, 1)
 
 
-def samples_of(name: str, value: float, history: History | None, age_ms: int, step_ms: int) -> list[dict[str, Any]]:
+def samples_of(name: str, value: float, history: History | None, age_ms: int, step_ms: int) -> list[dict[str, float]]:
     """The value at each step, newest first."""
     end = -(-now_ms() // SAMPLE_MS) * SAMPLE_MS
     moments = range(end, end - age_ms - 1, -step_ms)

@@ -11,13 +11,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
 from leveret.broker.tally import NAMES, Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.management.client import sessions_in
+from leveret.management.http.json import JsonObject
 from leveret.management.statistics.history import BASIC, BRIEF, GLOBAL, SAMPLE_MS, History, Policies
 from leveret.management.statistics.node_stats import NODE_NAMES, node_counts
 from leveret.management.statistics.total import octets_by_vhost
@@ -27,6 +28,7 @@ from leveret.server.memory import HeapUse
 from leveret.server.transport import Transport
 
 if TYPE_CHECKING:
+    from leveret.management.statistics.memory import MemoryParts
     from leveret.server.node import Node
 
 FULL_MAX = 2_000
@@ -62,6 +64,24 @@ CONNECTION_NAMES = ("recv_oct", "send_oct", "recv_cnt", "send_cnt")
 log = logging.getLogger("leveret.statistics")
 
 
+class Recent(Generic[T]):
+    """What was made lately, by what it was made of: many may want the same at once."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[object, ...], T] = {}
+        self._since = 0
+
+    def get(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What was made of this lately, or is made now."""
+        now = now_ms()
+        if now - self._since > RECENT_MS:
+            self._made = {}
+            self._since = now
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+
 class Sampler:
     """All histories, and the round that samples them. `node_counts` are the node's figures of the last round."""
 
@@ -74,23 +94,14 @@ class Sampler:
         self._round: Iterator[None] | None = None
         self._began_at = 0
         self._part_count = 0
-        self._recent: dict[tuple[object, ...], Any] = {}
-        self._recent_at = 0
         self.total = History(BROKER_NAMES, GLOBAL)
         self.node = History(NODE_NAMES, GLOBAL)
         self.vhosts: dict[object, History] = {}
         self.heap_use = HeapUse()
+        # What others have made of all this.
+        self.recent_counters: Recent[JsonObject] = Recent()
+        self.recent_memory: Recent[MemoryParts] = Recent()
         self.node_counts: dict[str, int] = dict.fromkeys(NODE_NAMES, 0)
-
-    def recent(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
-        """What was made of this lately, or is made now: many may ask for the same."""
-        now = now_ms()
-        if now - self._recent_at > RECENT_MS:
-            self._recent = {}
-            self._recent_at = now
-        if key not in self._recent:
-            self._recent[key] = make()
-        return self._recent[key]  # type: ignore[no-any-return]
 
     def start(self) -> None:
         """Sample from now on."""
