@@ -1,4 +1,4 @@
-"""aiohttp in the broker's loop: requests come in, are let through or refused, and are answered by the routes."""
+"""The HTTP server, on aiohttp in the broker's loop: it listens, checks who may, calls routes, and answers faults."""
 
 import asyncio
 import inspect
@@ -57,7 +57,7 @@ class Management:
         self._socket: Path | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; where that is. OSError if it cannot be."""
+        """Listen, and return the address. OSError if it cannot."""
         self._sampler.start()
         app = self._app([*ROUTES, *endpoint.ROUTES])
         for method in ("GET", "HEAD"):
@@ -89,7 +89,7 @@ class Management:
             log.warning("no socket for leveretctl at %s: %s", path, error)
 
     def _app(self, routes: list[Route], local: User | None = None) -> web.Application:
-        """These routes, for users who log in or for the one who need not."""
+        """These routes, for users who log in, or for `local`, who need not."""
         app = web.Application(client_max_size=BODY_MAX)
         for route in routes:
             for path in patterns_of(route.path):
@@ -101,7 +101,7 @@ class Management:
         return app
 
     async def _client(self, app: web.Application) -> Factory:
-        """What makes the protocol of a client."""
+        """A factory of the protocols of clients."""
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._patience_s, handle_signals=False)
         await runner.setup()
         self._runners.append(runner)
@@ -154,7 +154,7 @@ class Management:
     async def _stream(self, request: web.Request, answer: StreamAnswer) -> web.StreamResponse:
         """Send an answer piece by piece, until the client is gone or the broker stops."""
         if len(self._streams) >= STREAMS_MAX:
-            raise Refused(503, f"there are {STREAMS_MAX} streams already")
+            raise Refused(503, f"there are already {STREAMS_MAX} open streams")
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": answer.content_type})
         task = asyncio.current_task()
         self._streams.add(task)
@@ -164,7 +164,7 @@ class Management:
                 async for piece in answer.pieces:
                     await response.write(piece)
         except ConnectionError:
-            log.debug("%s: no longer there", request.remote)
+            log.debug("%s: the client has left", request.remote)
         finally:
             self._streams.discard(task)
         return response
@@ -207,7 +207,7 @@ class Management:
         except web.RequestPayloadError as error:
             return refusal(Refused(400, f"the body cannot be read: {error}"))
         except ConnectionError:
-            log.debug("%s: gone before its request was complete", request.remote)
+            log.debug("%s: the client was gone before its request was complete", request.remote)
             return refusal(Refused(400, "the request is incomplete"))
         except Exception:
             log.exception("%s %s failed", request.method, request.path)

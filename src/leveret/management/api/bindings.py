@@ -1,4 +1,4 @@
-"""Bindings, those from the default exchange included, which nobody has made."""
+"""Bindings, with those of the default exchange, which nobody has created."""
 
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote_plus
@@ -93,7 +93,7 @@ def between(request: Request) -> list[Binding]:
 
 
 def destinations(request: Request) -> Mapping[str, Queue | Exchange]:
-    """Whatever may be called what the path calls the destination."""
+    """The queues or the exchanges, whichever the path's destination is one of."""
     kind = request.path["kind"]
     if kind == "q":
         return request.vhost.queues
@@ -108,7 +108,7 @@ async def get_bindings_between(request: Request) -> Answer:
 
 
 async def post_binding(request: Request) -> Answer:
-    """Bind; the answer says by which key the binding is found."""
+    """Create a binding; the Location of the answer is its address."""
     destinations(request)
     key = parse_key(request.body.get("routing_key"))
     arguments = parse_table(request.body.get("arguments"))
@@ -155,7 +155,7 @@ def get_binding(request: Request) -> JsonObject:
 
 
 async def delete_binding(request: Request) -> Answer:
-    """Unbind."""
+    """Delete a binding."""
     await request.change(client_of(request).call, unbind_method(request, find_binding(request)))
     await request.unbound()
     return done()

@@ -88,14 +88,14 @@ def get_connection(request: Request) -> Result:
 
 
 async def delete_connection(request: Request) -> Result:
-    """End a connection, for the reason in the header X-Reason."""
+    """Close a connection; the header X-Reason may give the reason."""
     client = _named(request, "administrator")
     await request.change(client.transport.shut, _reason(request))
     return done()
 
 
 async def delete_user_connections(request: Request) -> Result:
-    """End all connections of one user."""
+    """Close all connections of one user."""
     for client in _of_user(request, "administrator"):
         await request.change(client.transport.shut, _reason(request))
     return done()

@@ -47,7 +47,7 @@ def consumers_of(request: Request, queue: Queue) -> list[JsonObject]:
 
 
 async def get_consumers(request: Request) -> Answer:
-    """All consumers, or those in one vhost; not those that wait for replies."""
+    """All consumers, or those in one vhost; without those of direct reply-to."""
     if request.without_stats:
         raise stats_disabled()
     vhost = request.vhost if "vhost" in request.path else None

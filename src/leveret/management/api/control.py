@@ -1,4 +1,4 @@
-"""What leveretctl needs beyond RabbitMQ's API: stopping, settings of the running broker, trying a password."""
+"""What leveretctl needs beyond RabbitMQ's API: stopping the broker, changing its settings, checking a password."""
 
 import logging
 
@@ -12,17 +12,17 @@ LEVELS = ("debug", "info", "warning", "error", "critical", "none")
 
 
 def stop(request: Request) -> Result:
-    """Stop the broker, in order; the reason goes to the log."""
+    """Shut the broker down; the reason is logged."""
     (reason,) = request.need("reason")
     if request.node.on_stop is None:
-        raise bad_request("this broker is stopped by whoever started it")
+        raise bad_request("this broker can only be stopped by the program that started it")
     log.info("%s stops the broker: %s", request.user.name, reason)
     request.node.on_stop()
     return done()
 
 
 def put_settings(request: Request) -> Result:
-    """Set memory_watermark, disk_free_limit, log_level or track_auth_attempt_source until the next start."""
+    """Change memory_watermark, disk_free_limit, log_level or track_auth_attempt_source until the next restart."""
     for name, value in request.body.items():
         if name == "log_level" and value in LEVELS:
             logging.getLogger().setLevel("CRITICAL" if value == "none" else str(value).upper())
@@ -36,7 +36,7 @@ def put_settings(request: Request) -> Result:
 
 
 def authenticate(request: Request) -> Result:
-    """Whether this is a user's password."""
+    """Check a user's password."""
     name, password = request.need("name", "password")
     user = request.broker.users.get(str(name))
     return {"ok": user is not None and user.has_password(str(password).encode())}

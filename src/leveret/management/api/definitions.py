@@ -1,4 +1,4 @@
-"""Definitions out of this broker and into it, as RabbitMQ's files have them."""
+"""Export and import of definitions, in the form of RabbitMQ's files."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -33,13 +33,13 @@ STEPS = 100
 
 
 async def get_definitions(request: Request) -> Result:
-    """Everything that is defined, in one file."""
+    """All definitions, as one file."""
     vhosts = [vhost for _, vhost in sorted(request.broker.vhosts.items())]
     return await as_file(request, export_head(request.broker), [({"vhost": vhost.name}, vhost) for vhost in vhosts])
 
 
 async def get_vhost_definitions(request: Request) -> Result:
-    """What is defined in one vhost."""
+    """The definitions of one vhost."""
     vhost = request.broker.vhosts.get(request.path["vhost"])
     if vhost is None:
         raise bad_request("vhost_not_found")
@@ -85,7 +85,7 @@ async def facts_of(pause: Pause, kind: str, section: Section, before: Facts) -> 
 
 
 async def post_definitions(request: Request) -> Result:
-    """Define what a file says: all of it or, if anything in it is wrong, nothing.
+    """Import definitions: all of a file or, if anything in it is wrong, nothing.
 
     With `skip_unsupported` what has no counterpart here is left out, and the answer says what that is.
     """

@@ -43,7 +43,7 @@ def exchange_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> J
 
 
 def listed_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> JsonObject:
-    """An exchange in a list. RabbitMQ: only there it can be without what is counted."""
+    """An exchange in a list. RabbitMQ: only lists can leave out statistics."""
     view = exchange_view(request, vhost, exchange)
     return {name: value for name, value in view.items() if name != "message_stats"} if request.without_stats else view
 
@@ -93,7 +93,7 @@ async def put_exchange(request: Request) -> Answer:
 
 
 async def delete_exchange(request: Request) -> Answer:
-    """Delete an exchange; `if-unused` is heeded."""
+    """Delete an exchange; with `if-unused` only if it has no bindings."""
     delete = ExchangeDelete(find_exchange(request).name, if_unused=request.flag("if-unused"), no_wait=True)
     await request.change(client_of(request).call, delete)
     await request.unbound()
@@ -101,12 +101,12 @@ async def delete_exchange(request: Request) -> Answer:
 
 
 async def get_bindings_from(request: Request) -> Answer:
-    """The bindings that lead from an exchange."""
+    """The bindings of which an exchange is the source."""
     return await list_bindings(request, bindings_from(request.vhost, find_exchange(request)))
 
 
 async def get_bindings_to(request: Request) -> Answer:
-    """The bindings that lead to an exchange."""
+    """The bindings of which an exchange is the destination."""
     return await list_bindings(request, bindings_to(request.vhost, find_exchange(request)))
 
 
@@ -114,7 +114,7 @@ async def get_bindings_to(request: Request) -> Answer:
 
 
 async def publish(request: Request) -> JsonObject:
-    """Publish a message, and say whether it reached a queue; a persistent one is on disk then."""
+    """Publish a message and tell whether it was routed; a persistent message is on disk by then."""
     exchange = find_exchange(request)
     routing_key, properties, payload, encoding = request.need("routing_key", "properties", "payload", "payload_encoding")
     key = parse_key(routing_key)

@@ -1,4 +1,4 @@
-"""What this broker can do, how it is set up, and what is asked of clusters."""
+"""Feature flags, the effective settings, and what only means something in a cluster."""
 
 import msgspec
 
@@ -21,7 +21,7 @@ FEATURES = {
 
 
 def get_extensions(request: Request) -> Result:
-    """The page's own parts."""
+    """The extensions of RabbitMQ's web page."""
     return [{"javascript": "dispatcher.js"}, {"javascript": "shovel.js"}]
 
 
@@ -38,36 +38,36 @@ def feature_view(name: str) -> JsonObject:
 
 
 def get_feature_flags(request: Request) -> Answer:
-    """What can be done; nothing has to be switched on."""
+    """The feature flags; all of them are enabled."""
     return answer_list(request.query, FEATURES, feature_view, lambda name: (name,))
 
 
 def enable_feature_flag(request: Request) -> Result:
-    """Switch on what is on already."""
+    """Enable a feature flag; all of them are enabled already."""
     if request.path["name"] not in FEATURES:
         raise bad_request("unsupported")
     return done()
 
 
 def get_deprecated_features(request: Request) -> Result:
-    """What will go; nothing does."""
+    """The deprecated features; there are none."""
     return []
 
 
 def rebalance_queues(request: Request) -> Result:
-    """Spread queues evenly; on one node they are."""
+    """Rebalance queues; on a single node there is nothing to do."""
     return done()
 
 
 def reset(request: Request) -> Result:
-    """Forget statistics that were gathered for this API; they are counted where they arise."""
+    """Reset the statistics database; there is none here, so nothing is lost."""
     if "node" in request.path:
         request.check_node()
     return done()
 
 
 def get_effective_config(request: Request) -> Answer:
-    """The settings in use, without users and their passwords."""
+    """The settings in effect, without users and their passwords."""
     config = request.node.config
     names = [name for name in config.__struct_fields__ if name not in Definitions.__struct_fields__]
     lines = [f"{name} = {msgspec.json.encode(getattr(config, name)).decode()}\n" for name in names]

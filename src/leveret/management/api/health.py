@@ -1,4 +1,4 @@
-"""Whether the broker is well: each check answers 200, or 503 and why not."""
+"""Health checks: each answers 200, or 503 and the reason."""
 
 from leveret.broker.message import Message, new_message
 from leveret.broker.rewriting import make_origin
@@ -53,12 +53,12 @@ def resources_low(request: Request) -> list[str]:
 
 
 def check_alarms(request: Request) -> Result:
-    """Whether memory or disk space runs low anywhere."""
+    """Check for memory and disk alarms in the cluster."""
     return alarms(request, "in the cluster")
 
 
 def check_local_alarms(request: Request) -> Result:
-    """Whether memory or disk space runs low here."""
+    """Check for memory and disk alarms on this node."""
     return alarms(request, "on the node")
 
 
@@ -71,7 +71,7 @@ def alarms(request: Request, where: str) -> Result:
 
 
 def check_certificates(request: Request) -> Result:
-    """Whether a certificate expires soon."""
+    """Check whether a TLS certificate expires soon."""
     if not request.path["within"].lstrip("+-").isdecimal():
         raise bad_request("Invalid expiration value.")
     if request.path["unit"].lower() not in UNITS:
@@ -80,7 +80,7 @@ def check_certificates(request: Request) -> Result:
 
 
 def check_port(request: Request) -> Result:
-    """Whether something listens on a port."""
+    """Check for a listener on a port."""
     ports = [port for _, port in request.node.listeners.values()]
     if not request.path["port"].isdecimal():
         raise bad_request("Invalid port")
@@ -89,7 +89,7 @@ def check_port(request: Request) -> Result:
 
 
 def check_protocol(request: Request) -> Result:
-    """Whether a protocol is listened for, or each of several."""
+    """Check for listeners of a protocol, or of several separated by commas."""
     names = [name for name, _, _ in protocols(request.node)]
     wanted = [PROTOCOLS.get(name.lower(), name.lower()) for name in request.path["protocol"].split(",")]
     missing = [name for name in wanted if name not in names]
@@ -99,17 +99,17 @@ def check_protocol(request: Request) -> Result:
 
 
 def check_well(request: Request) -> Result:
-    """What cannot be otherwise while the broker answers."""
+    """A check that always succeeds while the broker answers."""
     return ok()
 
 
 def check_single_node(request: Request) -> Result:
-    """Whether other nodes can do without this one."""
+    """Check whether other nodes can do without this one."""
     return ok(reason="single node cluster")
 
 
 def check_node_health(request: Request) -> Result:
-    """Whether the node is well, as old clients ask."""
+    """Health check of the node, in its old form."""
     if "node" in request.path:
         request.check_node()
     low = resources_low(request)
@@ -117,7 +117,7 @@ def check_node_health(request: Request) -> Result:
 
 
 async def check_aliveness(request: Request) -> Result:
-    """Publish a message to the queue aliveness-test, and get it, with the user's rights."""
+    """Declare the queue aliveness-test, publish a message to it and get it, with the user's permissions."""
     vhost = request.vhost
     rights = request.rights
     rights.check_queue("configure", QUEUE)

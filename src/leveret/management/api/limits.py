@@ -15,13 +15,13 @@ Limits = tuple[str, dict[str, int]]
 
 
 def get_vhost_limits(request: Request) -> Answer:
-    """The limits of vhosts that have any."""
+    """The limits of vhosts."""
     found = [(vhost.name, vhost.limits) for vhost in request.vhosts(visible=True) if vhost.limits]
     return listed_limits(request, found, "vhost")
 
 
 def get_user_limits(request: Request) -> Answer:
-    """The limits of users who have any."""
+    """The limits of users."""
     users = [find_user(request)] if "user" in request.path else request.broker.users.values()
     return listed_limits(request, [(user.name, user.limits) for user in users if user.limits], "user")
 
@@ -35,7 +35,7 @@ def listed_limits(request: Request, found: list[Limits], whose: str) -> Answer:
 
 
 async def put_vhost_limit(request: Request) -> Result:
-    """Set one limit of a vhost; less than 0 is none."""
+    """Set a limit of a vhost; a negative number means no limit."""
     vhost = vhost_to_change(request)
     limits = {**vhost.limits, **body_limit(request)}
     try:
@@ -46,14 +46,14 @@ async def put_vhost_limit(request: Request) -> Result:
 
 
 async def delete_vhost_limit(request: Request) -> Result:
-    """Clear one limit of a vhost."""
+    """Clear a limit of a vhost."""
     vhost = vhost_to_change(request)
     await request.change(vhost.set_limits, without(vhost.limits, request.path["name"]))
     return done()
 
 
 async def put_user_limit(request: Request) -> Result:
-    """Set one limit of a user; less than 0 is none."""
+    """Set a limit of a user; a negative number means no limit."""
     user = request.broker.users.get(request.path["user"])
     if user is None:
         raise bad_request("no_such_user")
@@ -65,7 +65,7 @@ async def put_user_limit(request: Request) -> Result:
 
 
 async def delete_user_limit(request: Request) -> Result:
-    """Clear one limit of a user."""
+    """Clear a limit of a user."""
     user = find_user(request)
     await request.change(request.broker.set_user_limits, user.name, without(user.limits, request.path["name"]))
     return done()

@@ -44,7 +44,7 @@ def parse_format(values: Mapping[str, Json]) -> PayloadFormat:
 def parse_count(value: Json, name: str) -> int:
     count = parse_int(value, name)
     if count < 0:
-        raise bad_request(f"[{name}] is negative: {value}")
+        raise bad_request(f"[{name}] must not be negative: {value}")
     return count
 
 
@@ -56,12 +56,12 @@ def parse_ack_mode(body: JsonObject) -> int:
     if mode is None:
         raise bad_request("[{key_missing,ackmode}]")
     if mode not in ACK_MODES:
-        raise bad_request(f"[ackmode] unknown: {mode}")
+        raise bad_request(f"[ackmode] must be one of {', '.join(ACK_MODES)}, not {mode}")
     return ACK_MODES[mode]
 
 
 async def get_messages(request: Request) -> list[JsonObject]:
-    """Take messages from a queue, and give them back or not; this is no peek, they count as delivered."""
+    """Get messages from a queue, and requeue, acknowledge or reject them as `ackmode` says; they count as delivered."""
     name = find_queue(request).name
     count, _ = request.need("count", "encoding")
     how = parse_ack_mode(request.body)
@@ -79,7 +79,7 @@ async def get_messages(request: Request) -> list[JsonObject]:
 
 
 async def peek_messages(request: Request) -> list[JsonObject]:
-    """Look at messages: `count` (10) from `offset` (0) on, bodies cut to `truncate`. Nothing happens to them."""
+    """Look at messages without taking them: `count` (10) from `offset` (0), payloads cut to `truncate`."""
     queue = usable(request, "read")
     offset = parse_count(request.query.get("offset", 0), "offset")
     count = parse_count(request.query.get("count", PEEK_COUNT), "count")
@@ -87,11 +87,11 @@ async def peek_messages(request: Request) -> list[JsonObject]:
 
 
 async def move_messages(request: Request) -> dict[str, int]:
-    """Move messages to a `queue`, or to an `exchange` with a `routing_key` or their own; `count` of them, or all."""
+    """Move messages to a `queue`, or to an `exchange` with a new `routing_key` or their own; all, or `count` of them."""
     queue = movable(request)
     vhost, rights, body = request.vhost, request.rights, request.body
     if ("queue" in body) == ("exchange" in body):
-        raise bad_request("either queue or exchange must be given")
+        raise bad_request("exactly one of queue and exchange must be given")
     if "queue" in body:
         rights.check_exchange("write", "")
         place = to_queue(vhost.queue(str(body["queue"]), None))
@@ -105,7 +105,7 @@ async def move_messages(request: Request) -> dict[str, int]:
 
 
 async def replay_messages(request: Request) -> dict[str, int]:
-    """Put dead letters back into the queues in which they died; `count` of them, or all; only those of one `queue`."""
+    """Return dead letters to the queues they came from: all, `count` of them, or only those of one `queue`."""
     queue = movable(request)
     request.rights.check_exchange("write", "")
     only = request.body.get("queue")
@@ -131,14 +131,14 @@ def wanted_count(request: Request, queue: Queue) -> int:
 
 
 async def pause_consumers(request: Request) -> Answer:
-    """Deliver nothing to a queue's consumers until they are resumed, or the broker starts anew."""
+    """Pause a queue's consumers until they are resumed or the broker restarts."""
     queue = usable(request, "configure")
     request.node.do(queue.rotation.pause)
     return done()
 
 
 async def resume_consumers(request: Request) -> Answer:
-    """Deliver to a queue's consumers again."""
+    """Resume a queue's consumers."""
     queue = usable(request, "configure")
 
     def resume() -> None:

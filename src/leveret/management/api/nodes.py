@@ -1,4 +1,4 @@
-"""The nodes: there is one. Figures of the process and the machine, under RabbitMQ's names."""
+"""The nodes, of which there is one: statistics of the process and the machine, under RabbitMQ's names."""
 
 import os
 import platform
@@ -140,7 +140,7 @@ def get_nodes(request: Request) -> Answer:
 
 
 def get_node(request: Request) -> Result:
-    """One node; with `memory=true` by its parts too, with `binary=true` what large things take."""
+    """One node; `memory=true` adds its memory breakdown, `binary=true` the memory of message bodies."""
     request.check_node()
     view = node_view(request)
     if request.query.get("memory") == "true":
@@ -151,13 +151,13 @@ def get_node(request: Request) -> Result:
 
 
 def get_memory(request: Request) -> Result:
-    """A node's memory by its parts."""
+    """A node's memory breakdown."""
     request.check_node()
     return {"memory": memory_parts(request).view()}
 
 
 def get_relative_memory(request: Request) -> Result:
-    """A node's memory by its parts, in percent."""
+    """A node's memory breakdown, in percent."""
     request.check_node()
     memory = memory_parts(request)
     parts, total = memory.parts, max(1, memory.resident)
@@ -166,7 +166,7 @@ def get_relative_memory(request: Request) -> Result:
 
 
 def get_tables(request: Request) -> Result:
-    """Erlang's tables, of which there are none here."""
+    """The memory of Erlang's tables; there are none here."""
     request.check_node()
     return {"ets_tables": {"total": 0}}
 

@@ -1,4 +1,4 @@
-"""What the broker is and does as a whole, and who asks."""
+"""The broker as a whole, and the user who makes the request."""
 
 import platform
 
@@ -21,7 +21,7 @@ from leveret.server.from_json import checked_name
 
 
 def get_overview(request: Request) -> Result:
-    """Everything in one object."""
+    """The whole broker at a glance: versions, totals, rates and listeners."""
     node_name = request.broker.settings.node_name
     version = str(SERVER_PROPERTIES["version"])
     view: JsonObject = {
@@ -111,14 +111,14 @@ def get_cluster_name(request: Request) -> Result:
 
 
 async def put_cluster_name(request: Request) -> Result:
-    """Name the cluster."""
+    """Set the cluster's name."""
     (name,) = request.need("name")
     await request.change(request.broker.set_parameter, CLUSTER_NAME, checked_name(str(name), "name"))
     return Answer(None, 204)
 
 
 def get_whoami(request: Request) -> Result:
-    """Who asks."""
+    """The user who makes the request."""
     return {"name": request.user.name, "tags": list(request.user.tags)}
 
 

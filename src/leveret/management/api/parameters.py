@@ -19,7 +19,7 @@ def parameter_view(parameter: Parameter) -> JsonObject:
 
 
 def get_parameters(request: Request) -> Answer:
-    """All parameters that the user may see, of one component perhaps."""
+    """All runtime parameters that the user may see, or those of one component."""
     wanted = request.path.get("component")
     found = [
         (vhost.name, component, name, value)
@@ -41,12 +41,12 @@ def find_parameter(request: Request) -> Parameter:
 
 
 def get_parameter(request: Request) -> Result:
-    """One parameter."""
+    """One runtime parameter."""
     return select_columns(request.query, parameter_view(find_parameter(request)))
 
 
 async def put_parameter(request: Request) -> Result:
-    """Set a parameter."""
+    """Set a runtime parameter."""
     vhost = vhost_to_change(request)
     (value,) = request.need("value")
     component, name = request.path["component"], request.name("name")
@@ -59,7 +59,7 @@ async def put_parameter(request: Request) -> Result:
 
 
 async def delete_parameter(request: Request) -> Result:
-    """Clear a parameter."""
+    """Clear a runtime parameter."""
     _, component, name, _ = find_parameter(request)
     await request.change(request.vhost.clear_parameter, component, name)
     return done()
@@ -72,7 +72,7 @@ def global_view(parameter: tuple[str, Json]) -> JsonObject:
 
 
 def get_global_parameters(request: Request) -> Answer:
-    """All parameters of the whole broker."""
+    """All global parameters."""
     return answer_list(request.query, request.broker.parameters.items(), global_view, lambda parameter: (parameter[0],))
 
 
@@ -84,12 +84,12 @@ def find_global_parameter(request: Request) -> tuple[str, Json]:
 
 
 def get_global_parameter(request: Request) -> Result:
-    """One parameter of the whole broker."""
+    """One global parameter."""
     return select_columns(request.query, global_view(find_global_parameter(request)))
 
 
 async def put_global_parameter(request: Request) -> Result:
-    """Set a parameter of the whole broker."""
+    """Set a global parameter."""
     (value,) = request.need("value")
     name = request.name("name")
     existed = name in request.broker.parameters
@@ -98,7 +98,7 @@ async def put_global_parameter(request: Request) -> Result:
 
 
 async def delete_global_parameter(request: Request) -> Result:
-    """Clear a parameter of the whole broker."""
+    """Clear a global parameter."""
     await request.change(request.broker.clear_parameter, find_global_parameter(request)[0])
     return done()
 

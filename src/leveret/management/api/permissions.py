@@ -50,13 +50,13 @@ def all_rights(request: Request) -> Iterator[Rights]:
 
 
 def get_permissions(request: Request) -> Answer:
-    """Who may do what."""
+    """All permissions."""
     granted = [rights for rights in all_rights(request) if rights.granted]
     return answer_list(request.query, granted, permission_view, lambda rights: (rights.vhost_name, rights.user_name))
 
 
 def get_topic_permissions(request: Request) -> Answer:
-    """Who is bound to which routing keys."""
+    """All topic permissions."""
     return listed_topics(request, all_rights(request))
 
 
@@ -97,7 +97,7 @@ def patterns(request: Request, *keys: str) -> list[str]:
 
 
 def get_permission(request: Request) -> Result:
-    """What a user may do in a vhost."""
+    """A user's permissions in a vhost."""
     rights = find_rights(request)
     if not rights.granted:
         raise not_found()
@@ -105,7 +105,7 @@ def get_permission(request: Request) -> Result:
 
 
 async def put_permission(request: Request) -> Result:
-    """Let a user into a vhost."""
+    """Set a user's permissions in a vhost."""
     user, vhost = check_both(request)
     configure, write, read = patterns(request, "configure", "write", "read")
     rights = request.broker.users[user].rights.get(vhost)
@@ -115,7 +115,7 @@ async def put_permission(request: Request) -> Result:
 
 
 async def delete_permission(request: Request) -> Result:
-    """Let a user no longer into a vhost."""
+    """Clear a user's permissions in a vhost."""
     rights = find_rights(request)
     if not rights.granted:
         raise not_found()
@@ -124,7 +124,7 @@ async def delete_permission(request: Request) -> Result:
 
 
 def get_topic_permission(request: Request) -> Result:
-    """A user's routing keys in a vhost, on one topic exchange or on all."""
+    """A user's topic permissions in a vhost, on one exchange or on all."""
     rights = find_rights(request)
     check_topics(request, rights)
     if "exchange" in request.path:
@@ -133,7 +133,7 @@ def get_topic_permission(request: Request) -> Result:
 
 
 async def put_topic_permission(request: Request) -> Result:
-    """Allow a user only some routing keys on a topic exchange."""
+    """Set a user's topic permissions on an exchange."""
     user, vhost = check_both(request)
     exchange, write, read = patterns(request, "exchange", "write", "read")
     checked_name(exchange, "exchange")
@@ -144,7 +144,7 @@ async def put_topic_permission(request: Request) -> Result:
 
 
 async def delete_topic_permission(request: Request) -> Result:
-    """Allow a user all routing keys again, on one topic exchange or on all."""
+    """Clear a user's topic permissions, on one exchange or on all."""
     rights = find_rights(request)
     check_topics(request, rights)
     exchange = request.path.get("exchange")

@@ -69,7 +69,7 @@ class Kind:
         return select_columns(request.query, policy_view(self.find(request)))
 
     async def put(self, request: Request) -> Result:
-        """Set a policy; what it matches follows it at once."""
+        """Set a policy; it takes effect at once."""
         vhost = vhost_to_change(request)
         pattern, definition = request.need("pattern", "definition")
         name = request.name("name")

@@ -94,7 +94,7 @@ def effective_definition(policy: Policy | None, operator_policy: Policy | None) 
 
 
 def defined_view(request: Request, vhost: VirtualHost, queue: Queue, totals: bool = False) -> JsonObject:
-    """RabbitMQ: a queue without what is counted, and then it is live, not running; with `totals`, how much is in it."""
+    """A queue without statistics; with `totals` its numbers of messages. RabbitMQ: its state is live then, not running."""
     view = queue_view(request, vhost, queue)
     found = {name: view[name] for name in DEFINED}
     if view["policy"] is not None:
@@ -165,7 +165,7 @@ async def put_queue(request: Request) -> Answer:
 
 
 async def delete_queue(request: Request) -> Answer:
-    """Delete a queue; `if-empty` and `if-unused` are heeded."""
+    """Delete a queue; with `if-empty` only if it has no messages, with `if-unused` only if it has no consumers."""
     queue = find_queue(request)
     delete = QueueDelete(queue.name, if_unused=request.flag("if-unused"), if_empty=request.flag("if-empty"), no_wait=True)
     await request.change(client_of(request).call, delete)
@@ -174,12 +174,12 @@ async def delete_queue(request: Request) -> Answer:
 
 
 async def get_queue_bindings(request: Request) -> Answer:
-    """The bindings that lead to a queue."""
+    """The bindings of a queue."""
     return await list_bindings(request, bindings_to(request.vhost, find_queue(request)))
 
 
 async def purge_queue(request: Request) -> Answer:
-    """Drop all ready messages of a queue."""
+    """Purge a queue: delete its ready messages."""
     queue = find_queue(request)
     request.node.do(lambda: client_of(request).call(QueuePurge(queue.name, no_wait=True)))
     discard = queue.discard
@@ -190,7 +190,7 @@ async def purge_queue(request: Request) -> Answer:
 
 
 async def act_on_queue(request: Request) -> Answer:
-    """Synchronise mirrors, or stop that; there is nothing to synchronise."""
+    """Synchronise a queue's mirrors, or cancel that; there are none, so nothing happens."""
     find_queue(request)
     (action,) = request.need("action")
     if action not in ("sync", "cancel_sync"):

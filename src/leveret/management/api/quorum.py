@@ -1,4 +1,4 @@
-"""Replicas of quorum queues: each has one, on this node, and it leads; what tools ask of many is answered for it."""
+"""Replicas of quorum queues: each has one, on this node, and it is the leader."""
 
 from leveret.broker.arguments import queue_type
 from leveret.broker.queue import Queue
@@ -14,7 +14,7 @@ MACHINE_VERSION = 3
 
 
 def get_status(request: Request) -> Result:
-    """The queue's only replica. What it has taken is committed, written and applied."""
+    """The state of a quorum queue's only replica."""
     queue = find_queue(request)
     if queue_type(queue.arguments) != "quorum":
         return Answer({"status": "failed", "reason": "classic_queue_not_supported"}, 503)
@@ -25,7 +25,7 @@ def get_status(request: Request) -> Result:
 
 
 def add_replica(request: Request) -> Result:
-    """Have a replica on a node; on this one there is."""
+    """Add a replica of a quorum queue on a node; this one has it already."""
     quorum_queue(request)
     (node,) = request.need("node")
     if node != request.broker.settings.node_name:
@@ -34,7 +34,7 @@ def add_replica(request: Request) -> Result:
 
 
 def delete_replica(request: Request) -> Result:
-    """Have none on a node; the last one stays."""
+    """Remove a replica of a quorum queue from a node; the only one stays."""
     quorum_queue(request)
     (node,) = request.need("node")
     if node == request.broker.settings.node_name:
@@ -43,14 +43,14 @@ def delete_replica(request: Request) -> Result:
 
 
 def grow(request: Request) -> Result:
-    """Have replicas of many queues on a node; on this one there are."""
+    """Add replicas of quorum queues on a node; this one has them already."""
     request.check_node()
     request.need("vhost_pattern", "queue_pattern", "strategy")
     return done()
 
 
 def shrink(request: Request) -> Result:
-    """Have no replicas on a node; last ones stay."""
+    """Remove replicas of quorum queues from a node; the only ones stay."""
     return Answer(None, ACCEPTED)
 
 

@@ -1,4 +1,4 @@
-"""Shovels: what they do. They are made as parameters."""
+"""The state of shovels. They are created as runtime parameters."""
 
 from datetime import datetime
 
@@ -61,7 +61,7 @@ def running_view(shovel: Shovel) -> dict[str, str]:
 
 
 def get_shovels(request: Request) -> Answer:
-    """What the shovels do, of all vhosts that the user may enter or of one."""
+    """The state of all shovels, or of those of one vhost."""
     wanted = None if "vhost" not in request.path else request.vhost.name
     found = [
         shovel for shovel in shovels_of(request).all() if wanted in (None, shovel.vhost) and request.may_enter(shovel.vhost)
@@ -72,7 +72,7 @@ def get_shovels(request: Request) -> Answer:
 
 
 def get_shovel(request: Request) -> Result:
-    """How a shovel is set up, without names and passwords."""
+    """A shovel's definition, without user names and passwords."""
     name = request.path["name"]
     value = request.vhost.parameters.get((COMPONENT, name))
     if value is None or not request.may_enter(request.vhost.name):
@@ -83,7 +83,7 @@ def get_shovel(request: Request) -> Result:
 
 
 def shown(value: Json) -> Json:
-    """A parameter with URIs that may be seen. RabbitMQ shows passwords here to whoever may look at figures."""
+    """A parameter with URIs that may be seen. RabbitMQ shows passwords here to every user with the tag monitoring."""
     if not isinstance(value, dict):
         return {}
     return {key: _shown_uris(found) if key in ("src-uri", "dest-uri") else found for key, found in value.items()}
@@ -96,7 +96,7 @@ def _shown_uris(value: Json) -> Json:
 
 
 async def delete_shovel(request: Request) -> Result:
-    """End a shovel for good, by clearing its parameter; one that is not there is no fault."""
+    """Delete a shovel; it is no error if there is none."""
     vhost, name = request.vhost, request.path["name"]
     if (COMPONENT, name) in vhost.parameters:
         await request.change(vhost.clear_parameter, COMPONENT, name)
@@ -104,7 +104,7 @@ async def delete_shovel(request: Request) -> Result:
 
 
 def restart_shovel(request: Request) -> Result:
-    """End a shovel and begin it anew."""
+    """Restart a shovel."""
     vhost, name = request.vhost.name, request.path["name"]
     if shovels_of(request).find(vhost, name) is None:
         raise not_found()

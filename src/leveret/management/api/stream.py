@@ -1,4 +1,4 @@
-"""Everything as it happens, as server-sent events: the counters each second, and what was made and removed.
+"""A stream of server-sent events: the counters each second, and what was created and deleted.
 
   counters        sums over what the user may see, as in /api/overview; the node's memory and disk for those who may
   queue.created   and the like, with vhost and name; `broker/events.py` says which. Only from vhosts the user may see
@@ -25,13 +25,13 @@ COUNT_MAX = 1_000_000
 
 
 def get_stream(request: Request) -> Result:
-    """Counters and changes as they happen, as server-sent events."""
+    """A stream of counters and changes, as server-sent events."""
     interval = parse_int(request.query.get("interval", "1"), "interval")
     count = parse_int(request.query.get("count", "0"), "count")
     if not 1 <= interval <= INTERVAL_MAX_S:
-        raise bad_request(f"[interval] must be 1 to {INTERVAL_MAX_S} seconds")
+        raise bad_request(f"[interval] must be between 1 and {INTERVAL_MAX_S} seconds")
     if not 0 <= count <= COUNT_MAX:
-        raise bad_request(f"[count] must be 0 to {COUNT_MAX}")
+        raise bad_request(f"[count] must be between 0 and {COUNT_MAX}")
     return StreamAnswer(event_stream(request, interval, count))
 
 

@@ -1,4 +1,4 @@
-"""What takes the processor's time, as RabbitMQ's plug-in of that name tells of Erlang's processes: here of threads."""
+"""The busiest threads, in the form in which RabbitMQ's plug-in of that name shows Erlang's processes."""
 
 import os
 import threading
@@ -38,7 +38,7 @@ def processor_us(native_id: int) -> int:
 
 
 def get_top(request: Request) -> Result:
-    """The threads that work most; `sort`, `sort_reverse`, `row_count`."""
+    """The busiest threads; `sort`, `sort_reverse` and `row_count` choose them."""
     request.check_node()
     count = max(0, parse_int(request.query.get("row_count", ROW_COUNT), "row_count"))
     by = request.query.get("sort") or "reductions"

@@ -34,7 +34,7 @@ def get_users(request: Request) -> Answer:
 
 
 def get_users_without_permissions(request: Request) -> Answer:
-    """Users who may enter no vhost."""
+    """Users without permissions in any vhost."""
     found = [user for user in request.broker.users.values() if not any(rights.granted for rights in user.rights.values())]
     return answer_list(request.query, found, user_view, lambda user: (user.name,))
 
@@ -50,7 +50,7 @@ def get_user(request: Request) -> Result:
 
 
 async def put_user(request: Request) -> Result:
-    """Make a user, or give it another password and other tags."""
+    """Create a user, or change its password and tags."""
     name = request.name("user")
     existed = name in request.broker.users
     try:
@@ -61,13 +61,13 @@ async def put_user(request: Request) -> Result:
 
 
 async def delete_user(request: Request) -> Result:
-    """Delete a user, and end its connections."""
+    """Delete a user and close its connections."""
     await request.change(request.broker.delete_user, find_user(request).name)
     return done()
 
 
 async def delete_users(request: Request) -> Result:
-    """Delete several users; one that is not there is fine."""
+    """Delete several users; those that do not exist are skipped."""
     (names,) = request.need("users")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise bad_request("users must be a list of names")
@@ -82,17 +82,17 @@ async def delete_users(request: Request) -> Result:
 
 
 def get_password_hash(request: Request) -> Result:
-    """A password as it is kept, with a new salt."""
+    """The hash of a password, with a new salt."""
     return {"ok": hash_password(request.path["password"].encode("utf-8", "surrogateescape"))}
 
 
 def get_auth(request: Request) -> Result:
-    """How a page may log in."""
+    """How the web page logs in."""
     return {"oauth_enabled": False}
 
 
 def post_login(request: Request) -> Result:
-    """Log in with a form; the answer sets the page's cookie."""
+    """Log in with a form; the answer sets the web page's cookie."""
     form = parse_qs(request.body_octets.decode("utf-8", "surrogateescape"), keep_blank_values=True)
     name, password = (form.get(key, [""])[0] for key in ("username", "password"))
     with counted(request.broker, name, request.peer):
@@ -103,13 +103,13 @@ def post_login(request: Request) -> Result:
 
 
 def get_attempts(request: Request) -> Result:
-    """Logins by protocol."""
+    """Login attempts by protocol."""
     request.check_node()
     return [{"protocol": name, **counts(one)} for name, one in request.broker.churn.logins.protocols.items()]
 
 
 def get_attempts_by_source(request: Request) -> Result:
-    """Logins by address, user and protocol; none unless `track_auth_attempt_source` is set."""
+    """Login attempts by address, user and protocol; empty unless `track_auth_attempt_source` is set."""
     request.check_node()
     return [
         {"remote_address": address, "username": as_text(name), "protocol": protocol, **counts(one)}
@@ -122,7 +122,7 @@ def counts(one: Attempts) -> dict[str, int]:
 
 
 def delete_attempts(request: Request) -> Result:
-    """Count logins anew, of both kinds."""
+    """Reset the counters of login attempts."""
     request.check_node()
     request.broker.churn.logins.reset()
     return done()

@@ -38,7 +38,7 @@ def vhost_view(request: Request, vhost: VirtualHost, octets: dict[str, int]) -> 
 
 
 def get_vhosts(request: Request) -> Answer:
-    """All vhosts that the user may enter or look at."""
+    """All vhosts that the user may see."""
     vhosts = request.vhosts(visible=True)
     octets = octets_by_vhost(request.node.transports, vhosts)
     return answer_list(
@@ -53,7 +53,7 @@ def get_vhost(request: Request) -> Result:
 
 
 async def put_vhost(request: Request) -> Result:
-    """Make a vhost, or describe it anew."""
+    """Create a vhost, or change its description and tags."""
     name = request.name("vhost")
     body = request.body
     metadata = body.get("metadata") or {}
@@ -88,7 +88,7 @@ async def delete_vhost(request: Request) -> Result:
 
 
 async def start_vhost(request: Request) -> Result:
-    """A vhost here never stops by itself."""
+    """Start a vhost; here none ever stops by itself."""
     _ = request.vhost
     return done()
 

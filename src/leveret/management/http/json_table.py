@@ -80,7 +80,7 @@ def parse_properties(value: Json) -> Properties:
             setattr(properties, field.name, _property(field.name, value[field.name]))
     try:
         if len(encode_properties(properties)) > PROPERTIES_MAX:
-            raise bad_request(f"properties: more than {PROPERTIES_MAX} octets")
+            raise bad_request(f"properties must not be larger than {PROPERTIES_MAX} bytes")
     except (ValueError, KeyError, SyntaxFault) as error:
         raise bad_request(f"properties: {error}") from None
     return properties

@@ -6,7 +6,7 @@ change meanwhile: each object is shown as it is when its turn comes.
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeVar
 
 from leveret.management.http.answer import Answer, Body, LargeAnswer
 from leveret.management.http.json import JsonObject, as_json
@@ -14,6 +14,9 @@ from leveret.management.http.list_query import columns_of, name_filter, page_of,
 from leveret.management.http.pause import Pause
 
 T = TypeVar("T")
+
+# By what a list is sorted: the names of its subjects, or a value of their views.
+Key: TypeAlias = tuple[str, ...] | tuple[int, float | str]
 
 
 def answer_list(
@@ -61,7 +64,7 @@ async def answer_long_list(
     page = page_of(query)
     matches = name_filter(query["name"], query.get("use_regex") == "true") if query.get("name") else None
     total = 0
-    found: list[tuple[Any, T]] = []
+    found: list[tuple[Key, T]] = []
     async for group in pause.groups(subjects):
         total += len(group)
         keyed = [(key_of(subject), subject) for subject in group]
@@ -85,13 +88,13 @@ async def answer_long_list(
 
 
 async def _sorted_as_asked(
-    pause: Pause, query: Mapping[str, str], found: list[tuple[Any, T]], view: Callable[[T], JsonObject]
-) -> list[tuple[Any, T]]:
+    pause: Pause, query: Mapping[str, str], found: list[tuple[Key, T]], view: Callable[[T], JsonObject]
+) -> list[tuple[Key, T]]:
     """In another order, if one is asked for."""
     sort = query.get("sort", "")
     reverse = query.get("sort_reverse") == "true"
     if sort and sort != "name":
-        valued: list[tuple[Any, T]] = []
+        valued: list[tuple[Key, T]] = []
         async for group in pause.taken(found):
             valued += [(sort_key(value_at(view(subject), sort)), subject) for _, subject in group]
         return await pause.in_order(valued, itemgetter(0), reverse)
@@ -102,7 +105,7 @@ async def _sorted_as_asked(
     return found
 
 
-async def _in_json(pause: Pause, found: list[tuple[Any, T]], shown: Callable[[T], JsonObject]) -> Answer:
+async def _in_json(pause: Pause, found: list[tuple[Key, T]], shown: Callable[[T], JsonObject]) -> Answer:
     body = Body()
     before = b"["
     async for group in pause.taken(found):

@@ -1,4 +1,4 @@
-"""The API's own description, made of the table of routes: OpenAPI 3.0."""
+"""The API's description of itself, made from the table of routes: OpenAPI 3.0."""
 
 import re
 from collections.abc import Iterable
@@ -22,7 +22,12 @@ ERROR: JsonObject = {
     "required": ["error", "reason"],
     "properties": {"error": {"type": "string"}, "reason": {"type": "string"}},
 }
-REFUSALS = {"400": "it cannot be done so", "401": "not you", "404": "there is no such thing", "503": "not well"}
+REFUSALS = {
+    "400": "Invalid request",
+    "401": "Not logged in, or not authorised",
+    "404": "Not found",
+    "503": "Unhealthy, or not available now",
+}
 
 
 def described(routes: Iterable[Route]) -> JsonObject:
@@ -74,7 +79,7 @@ def answers(route: Route) -> JsonObject:
     if route.method in ("GET", "POST"):
         found["200"] = {"description": route.about}
     if route.method in ("PUT", "POST"):
-        found["201"] = {"description": "made"}
+        found["201"] = {"description": "Created"}
     if route.method != "GET":
-        found["204"] = {"description": "done"}
+        found["204"] = {"description": "Done"}
     return found

@@ -1,4 +1,4 @@
-"""Rests: whoever goes through many objects lets the loop do its other work in between, so that nobody is delayed."""
+"""Pauses in long work: whoever goes through many objects lets the loop do its other work in between."""
 
 import asyncio
 import time

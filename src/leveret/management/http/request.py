@@ -1,4 +1,4 @@
-"""One request as the routes see it: who asks, for what, with which body; and the model to ask."""
+"""One request as the routes see it: who makes it, for what, with which body; and the broker it is made to."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -76,7 +76,7 @@ class Request:
         return found
 
     def name(self, part: str) -> str:
-        """A name of the path for something to make, or 400."""
+        """The name in the path of something to create, or 400."""
         try:
             return checked_name(self.path[part], part)
         except PreconditionFailed as error:
@@ -102,19 +102,19 @@ class Request:
         return self.user.rights_in(self.vhost.name)
 
     def flag(self, name: str) -> bool:
-        """Whether the query has this, not as false."""
+        """Whether the query has this flag, and not as false."""
         return name in self.query and self.query[name].lower() in TRUE
 
     @property
     def without_stats(self) -> bool:
-        """RabbitMQ: whether only what is defined is asked for, not what is counted; exactly `true` says so."""
+        """Whether statistics are to be left out. RabbitMQ: only `disable_stats=true` says so."""
         return self.query.get("disable_stats") == "true"
 
     # The body
 
     @property
     def body(self) -> dict[str, Json]:
-        """The body as an object: nothing and null are empty ones; anything else is refused."""
+        """The body as an object; an empty body and null are empty objects, anything else is refused."""
         if self._body is None:
             try:
                 found = _decode(self.body_octets) if self.body_octets.strip() else {}

@@ -34,7 +34,7 @@ async def send_pieces(request: web.Request, answer: LargeAnswer) -> web.StreamRe
             await pause.rest()
         await response.write_eof()
     except ConnectionError:
-        log.debug("%s: no longer there", request.remote)
+        log.debug("%s: the client has left", request.remote)
     return response
 
 

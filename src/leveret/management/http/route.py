@@ -47,19 +47,19 @@ class Route:
 
 
 def patterns_of(path: str) -> list[str]:
-    """A route's path for aiohttp, which would take no braces in names, and no slash at the end."""
+    """A route's path for aiohttp, so that it takes braces in names and a slash at the end too."""
     if "{" not in path:
         return [path, f"{path}/"]
     return [PART.sub(r"{\1:[^/]+}", path) + f"{{{SLASH}:/?}}"]
 
 
 def parts_of(pattern: str, raw_path: str) -> dict[str, str]:
-    """The named parts of a path, any octets: aiohttp would leave those in percents that are no UTF-8."""
+    """The named parts of a path, decoded to any octets: aiohttp leaves those quoted that are not UTF-8."""
     pairs = zip(pattern.split("/"), raw_path.split("/"), strict=False)
     found = {name[1:-1]: unquote(value, errors="surrogateescape") for name, value in pairs if name.startswith("{")}
     return {name: exchange_name(name, value) for name, value in found.items()}
 
 
 def exchange_name(part: str, value: str) -> str:
-    """In paths the default exchange has a name."""
+    """A name as the model has it: in paths the default exchange is called amq.default."""
     return "" if value == "amq.default" and part in ("exchange", "source", "destination") else value

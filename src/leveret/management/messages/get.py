@@ -14,7 +14,7 @@ ANSWER_BYTES = 64 << 20
 
 
 class Get:
-    """Messages being got for one request: their views, and those that are still to be settled."""
+    """The messages of one request: their views, and those still to be settled."""
 
     def __init__(self, client: Direct, queue: Queue, how: int, count: int, payload_format: PayloadFormat) -> None:
         self._client = client

@@ -65,7 +65,7 @@ class Plan:
 
 
 async def peek(node: Node, queue: Queue, offset: int, count: int, payload_format: PayloadFormat) -> list[JsonObject]:
-    """Show messages of a queue; they stay as and where they are."""
+    """Show messages of a queue, which are not changed by it."""
     for _ in range(TRIES):
         plan = await planned(node, queue, offset, min(count, COUNT_MAX))
         read = await asyncio.wait_for(read_page(node, queue, plan.page), PATIENCE_S)
@@ -75,7 +75,7 @@ async def peek(node: Node, queue: Queue, offset: int, count: int, payload_format
                 for at, entry in enumerate(plan.entries(read), offset)
                 if entry is not None
             ]
-    raise Refused(503, f"{queue.title}: its messages go faster than they can be looked at")
+    raise Refused(503, f"{queue.title}: its messages leave faster than they can be read; try again")
 
 
 async def planned(node: Node, queue: Queue, offset: int, count: int) -> Plan:

@@ -10,7 +10,7 @@ from leveret.wire.content import body_of, properties_of
 
 
 class PayloadFormat:
-    """How bodies are shown: `auto` (text where it is that) or `base64`, and how much of them."""
+    """How bodies are shown: `auto` (as text if they are UTF-8) or `base64`, and how much of them."""
 
     __slots__ = ("encoding", "truncate")
 

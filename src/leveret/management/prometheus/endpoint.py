@@ -43,7 +43,7 @@ async def get_metrics(request: Request) -> Answer:
 
 
 def _add_ends(page: Page, request: Request, sums: Sums, consumers: int) -> None:
-    """What is the same with sums and with objects."""
+    """The last metrics, which are the same with sums and with objects."""
     add_global(page, request, sums.tally, sums.unconfirmed, sums.publishers, consumers)
     queues = sum(len(vhost.queues) for vhost in request.broker.vhosts.values())
     page.add(family.TOTALS, [sums.connections, sums.channels, consumers, queues])

@@ -1,4 +1,4 @@
-"""Prometheus' text format: a page that grows in pieces, between which the loop does its other work."""
+"""Prometheus' text format, written in pieces so that the loop can do its other work in between."""
 
 from collections.abc import Sequence
 

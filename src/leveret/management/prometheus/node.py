@@ -52,7 +52,7 @@ async def add_node(page: Page, request: Request) -> None:
 
 
 async def add_logins(page: Page, logins: Logins) -> None:
-    """Logins by protocol; AMQP's also while there are none."""
+    """Login attempts by protocol; AMQP is there even without any."""
     attempts = {AMQP: Attempts(), **logins.protocols}
     rows = [(label(protocol=name), login_values(one)) for name, one in attempts.items()]
     await page.add_rows(family.LOGINS, rows)
@@ -63,7 +63,7 @@ def login_values(one: Attempts) -> tuple[int, ...]:
 
 
 async def add_sources(page: Page, logins: Logins) -> None:
-    """Logins by what is known of who tried."""
+    """Login attempts by address and user, as far as they are known."""
     rows = []
     for (address, name, protocol), one in logins.sources.items():
         known = {"remote_address": address, "username": name, "protocol": protocol}

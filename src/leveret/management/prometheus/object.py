@@ -56,7 +56,7 @@ async def head_rows(page: Page, vhosts: Iterable[VirtualHost]) -> list[Row]:
 async def each(
     page: Page, rows: Sequence[tuple[str, tuple[int, ...]]], values: Callable[[Sequence[int]], tuple[int, ...]]
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """The same labels with what is shown of the facts."""
+    """The same labels, with the values that are made from the facts."""
     found = []
     for at in range(0, len(rows), GROUP):
         found += [(labels, values(facts)) for labels, facts in rows[at : at + GROUP]]
@@ -84,7 +84,7 @@ QUEUE_FAMILIES = {"queue_coarse_metrics", "queue_metrics", "queue_consumer_count
 
 
 async def brought_rows(page: Page, request: Request, vhosts: Iterable[VirtualHost]) -> list[tuple[str, tuple[int, ...]]]:
-    """What came to each queue, by exchange."""
+    """Messages published to each queue, by exchange."""
     rows: list[tuple[str, tuple[int, ...]]] = []
     for vhost in vhosts:
         update_breakdown(request, vhost)
@@ -107,7 +107,7 @@ async def brought_rows(page: Page, request: Request, vhosts: Iterable[VirtualHos
 async def part_rows(
     page: Page, request: Request, channels: Sequence[tuple[str, Channel]], values: Callable[[Tally], tuple[int, ...]]
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """What each channel did with each exchange or queue, as far as these values tell of it."""
+    """What each channel did with each exchange or queue, where any of these values is not 0."""
     names = await tally_labels(page, request)
     rows = []
     for labels, channel in channels:
@@ -121,7 +121,7 @@ async def part_rows(
 
 
 async def tally_labels(page: Page, request: Request) -> dict[Tally, str]:
-    """How exchanges and queues are called, by their tallies."""
+    """The labels of exchanges and queues, by their counters."""
     names: dict[Tally, str] = {}
     for vhost in list(request.broker.vhosts.values()):
         async for exchanges in page.groups(list(vhost.exchanges.values())):

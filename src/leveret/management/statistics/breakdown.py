@@ -1,4 +1,4 @@
-"""Who had which part in what was counted: what a channel did with an exchange or a queue, an exchange brought a queue.
+"""The breakdown of counters: what each channel did with each exchange and queue, and each exchange with each queue.
 
 Tallies keep parts (`broker/tally.py`) by each other's tallies; here they get names. What remembered routes have counted is
 told first; where there are very many of them, those of other channels are told with the next samples, 5 seconds later.
@@ -63,14 +63,14 @@ def channel_publishes(request: Request, channel: Channel) -> list[JsonObject]:
 
 
 async def channel_deliveries(request: Request, channel: Channel) -> list[JsonObject]:
-    """What a channel was given, by queue."""
+    """What was delivered to a channel, by queue."""
     vhost = channel.vhost
     found = await queues_with(vhost, lambda queue: part_of(channel.tally, queue.tally))
     return [row(request, part, queue=place(vhost, queue.name)) for queue, part in found if any_counted(part)]
 
 
 async def queues_with(vhost: VirtualHost, part: Callable[[Queue], Tally | None]) -> list[tuple[Queue, Tally]]:
-    """The queues of a vhost for which there is such a part, and that."""
+    """The queues of a vhost that have such a part, each with it."""
     found: list[tuple[Queue, Tally]] = []
     async for queues in Pause().groups(list(vhost.queues.values())):
         parts = [(queue, part(queue)) for queue in queues]
@@ -83,7 +83,7 @@ def any_counted(part: Tally) -> bool:
 
 
 def queue_incoming(request: Request, vhost: VirtualHost, queue: Queue) -> list[JsonObject]:
-    """What came to a queue, by exchange."""
+    """What was published to a queue, by exchange."""
     update_breakdown(request, vhost)
     found = [(exchange, part_of(queue.tally, exchange.tally)) for exchange in vhost.exchanges.values()]
     return [
@@ -94,7 +94,7 @@ def queue_incoming(request: Request, vhost: VirtualHost, queue: Queue) -> list[J
 
 
 async def exchange_outgoing(request: Request, vhost: VirtualHost, exchange: Exchange) -> list[JsonObject]:
-    """What an exchange has brought, by queue."""
+    """What an exchange has routed, by queue."""
     update_breakdown(request, vhost)
     found = await queues_with(vhost, lambda queue: part_of(queue.tally, exchange.tally))
     rows: list[JsonObject] = []

@@ -57,7 +57,7 @@ class Ring:
         return [self.times[at] for at in order], [sum(values[at * width + column] for column in columns) for at in order]
 
     def change(self, columns: Sequence[int]) -> tuple[int, int]:
-        """What the last sample has more than the one before, and in how many ms."""
+        """By how much the last sample differs from the one before, and in how many ms."""
         count = len(self.times)
         if count < 2:
             return 0, 1
@@ -68,7 +68,7 @@ class Ring:
 
 
 class History:
-    """Samples of one object under the names that its kind has; `changed_at` is when the last was not as the one before."""
+    """Samples of one object; `changed_at` is when a sample last differed from the one before."""
 
     __slots__ = ("_last", "changed_at", "names", "rings")
 
@@ -79,7 +79,7 @@ class History:
         self.rings = [Ring(age, interval, len(names)) for age, interval in policies]
 
     def begin(self, at: int, values: Sequence[int]) -> None:
-        """The first sample, and before it one of when nothing had been counted: what is a length was as long as now."""
+        """Keep a sample; before the first one, also one in which all counters are 0 and lengths are as they are now."""
         if not self.rings[0].times:
             before = [value if name in LENGTHS else 0 for name, value in zip(self.names, values, strict=True)]
             self.rings[0].add(at - SAMPLE_MS, array("q", before))
@@ -112,7 +112,7 @@ class History:
         return 8 * sum(len(ring.times) + len(ring.values) for ring in self.rings)
 
     def ring_for(self, age_ms: int) -> Ring:
-        """The finest that goes back so far, or else the longest."""
+        """The finest ring that goes back so far, or else the longest."""
         for ring in self.rings:
             if ring.size * ring.interval_ms >= age_ms:
                 return ring

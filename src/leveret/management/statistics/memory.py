@@ -1,4 +1,4 @@
-"""Memory by its parts, under the names that RabbitMQ has for its own.
+"""The memory breakdown, under RabbitMQ's names.
 
 (1) The parts add up to what the process has in memory; what nothing is known of is in `other_system`.
 (2) A part is what is counted (octets of bodies, of what waits for clients, of samples), or a number of objects times what
@@ -65,7 +65,7 @@ def queue_bytes(queue: Queue) -> int:
 
 
 def counted_parts(request: Request) -> dict[str, int]:
-    """What is known, in the order in which it is believed."""
+    """The parts that are known, the most certain first."""
     sums = queue_sums(request.broker.vhosts.values())
     in_memory = sums.ready + sums.unacked - sums.paged
     connections = [(one, one.connection) for one in request.node.transports]

@@ -1,4 +1,4 @@
-"""Figures of the process and of the machine: memory, disk, files, sockets, garbage collection."""
+"""Statistics of the process and the machine: memory, disk, files, sockets, garbage collection."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What a queue holds and where: numbers and octets, in memory, on disk, persistent; and what its first message says.
+"""What a queue holds, and where: counts and bytes in memory, on disk and persistent; and its first message's timestamp.
 
 All of it is read from what the queue and its storage know anyway, when somebody asks.
 """
@@ -7,7 +7,6 @@ from leveret.broker.arguments import queue_type
 from leveret.broker.message import is_stub
 from leveret.broker.queue import Queue
 from leveret.management.http.json import JsonObject
-from leveret.management.http.json_table import to_json
 from leveret.management.statistics.history import History
 from leveret.management.statistics.memory import RECORD_BYTES, body_bytes, queue_bytes
 from leveret.wire.content import properties_of
@@ -64,12 +63,13 @@ def backing_queue_status(queue: Queue, history: History | None) -> JsonObject:
     Here the front is q4, pages are the delta, and what has come behind them is q1. Seqs count from 0 there.
     """
     pages = queue.pages
+    mode = queue.arguments.get("x-queue-mode")
     first = queue.chain.first()
     next_seq_id = queue.next_seq - 1
     taken = 0.0 if history is None else sum(history.rate(name) for name in ("deliver", "get"))
     rates = {name: 0.0 if history is None else history.rate(name) for name in ("publish", "deliver_get", "ack")}
     return {
-        "mode": to_json(queue.arguments.get("x-queue-mode", "default")),
+        "mode": mode if isinstance(mode, str) else "default",
         "version": 2,
         "len": queue.ready_count,
         "q1": queue.back_count,

@@ -83,7 +83,7 @@ class Recent(Generic[T]):
 
 
 class Sampler:
-    """All histories, and the round that samples them. `node_counts` are the node's figures of the last round."""
+    """All histories, and the round that samples them. `node_counts` are the node's statistics of the last round."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""Sums: over the queues of a vhost or of all, and over the channels, those that are gone included."""
+"""Sums over the queues and channels of a vhost or of all vhosts; closed channels are included."""
 
 from collections.abc import Iterable
 
