@@ -92,7 +92,15 @@ def test_bodies_are_shown_as_asked(http: Http, vhost: str) -> None:
 
 @pytest.mark.parametrize(
     "wanted",
-    [{"ackmode": "maybe"}, {"ackmode": None}, {"count": "many"}, {"count": -1}, {"encoding": "rot13"}, {"truncate": "x"}],
+    [
+        {"ackmode": "maybe"},
+        {"ackmode": None},
+        {"ackmode": ["x"]},
+        {"count": "many"},
+        {"count": -1},
+        {"encoding": "rot13"},
+        {"truncate": "x"},
+    ],
 )
 def test_bad_get_is_refused(http: Http, vhost: str, wanted: dict[str, Any]) -> None:
     """SPEC §9.1: 400 for what is wrong."""

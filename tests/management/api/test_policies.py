@@ -53,6 +53,10 @@ def test_policy_is_set_shown_and_cleared(kind: str, http: Http, vhost: str) -> N
             "Validation failed\n\napply-to 'x' unrecognised; should be one of: ",
         ),
         (
+            {"pattern": "", "definition": {"max-length": 1}, "apply-to": ["x"]},
+            "Validation failed\n\napply-to '['x']' unrecognised; should be one of: ",
+        ),
+        (
             {"pattern": "", "definition": {"max-length": 1}, "priority": "high"},
             'Validation failed\n\npriority should be a number, actually was <<"high">>\n',
         ),

@@ -55,7 +55,7 @@ def parse_ack_mode(body: JsonObject) -> int:
         mode = "ack_requeue_true" if parse_bool(body["requeue"], "requeue") else "ack_requeue_false"
     if mode is None:
         raise bad_request("[{key_missing,ackmode}]")
-    if mode not in ACK_MODES:
+    if not isinstance(mode, str) or mode not in ACK_MODES:
         raise bad_request(f"[ackmode] must be one of {', '.join(ACK_MODES)}, not {mode}")
     return ACK_MODES[mode]
 
