@@ -52,7 +52,7 @@ class Machine:
         self.arguments: Table = {"x-max-priority": 3} if priorities else {}
         self.queue = Queue("q", "queue 'q'", self.work, self.arguments)
         self.queue.burial = Kept()
-        self.consumer = Consumer("tag")
+        self.consumers = (Consumer("tag"), Consumer("no_ack", no_ack=True))
         self.log: list[Command] = []
         self.entries: dict[int, Entry] = {}
 
@@ -91,11 +91,12 @@ class Machine:
     def _remove_first(self, seq: int) -> None:
         self.queue.remove_first(self.entries[seq])
 
-    def _hand_out(self, seq: int) -> None:
-        self.queue.hand_out(self.entries[seq], self.consumer)
+    def _pass_on(self, message: Message, no_ack: bool) -> None:
+        entry = self.queue.pass_on(message, self.consumers[no_ack], self.work.now)
+        self.entries[entry.seq] = entry
 
-    def _give_away(self, seq: int) -> None:
-        self.queue.give_away(self.entries[seq])
+    def _hand_over(self, seq: int, no_ack: bool) -> None:
+        self.queue.hand_over(self.entries[seq], self.consumers[no_ack])
 
     def _take(self, no_ack: bool) -> int:
         entry = self.queue.take(no_ack)
@@ -163,9 +164,12 @@ class Player:
             self._tell("refuse", message)
             return
         ttl_ms = queue.traits.ttl_ms_of(message)
+        if not queue.special and own_ms < 0 and queue.ready_count == 0 and self._draw(st.booleans()):
+            self._tell("pass_on", message, self._draw(st.booleans()))
+            return
         seq = self._tell("accept", message, ttl_ms)
         if queue.ready_count == 0 and self._draw(st.booleans()):
-            self._tell(self._draw(st.sampled_from(["hand_out", "give_away"])), seq)
+            self._tell("hand_over", seq, self._draw(st.booleans()))
         else:
             self._tell("keep", seq, ttl_ms)
             self._tell("limit", seq, ttl_ms)
@@ -173,7 +177,7 @@ class Player:
     def deliver(self) -> None:
         if seq := self._tell("first"):
             self._tell("remove_first", seq)
-            self._tell(self._draw(st.sampled_from(["hand_out", "give_away"])), seq)
+            self._tell("hand_over", seq, self._draw(st.booleans()))
 
     def get(self) -> None:
         self._tell("take", self._draw(st.booleans()))

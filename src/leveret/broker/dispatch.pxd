@@ -4,17 +4,16 @@ from leveret.broker.message cimport Entry, Message
 from leveret.broker.queue cimport Queue
 from leveret.broker.work cimport Task, Work
 
-@cython.locals(entry=Entry)
+@cython.locals(entry=Entry, consumer=Consumer)
 cpdef bint push(Queue queue, Message message, long long now) except -1
-@cython.locals(entry=Entry, ttl_ms="long long")
+@cython.locals(entry=Entry, consumer=Consumer, ttl_ms="long long")
 cdef bint _push_within_limits(Queue queue, Message message, long long now) except -1
-@cython.locals(consumer=Consumer)
-cdef bint _offer(Queue queue, Entry entry) except -1
+cdef Consumer _who_can_take(Queue queue, Message message)
 cdef _reconsider(Queue queue)
 @cython.locals(entry=Entry, consumer=Consumer)
 cpdef dispatch(Queue queue)
 @cython.locals(size=Py_ssize_t)
-cdef _deliver(Queue queue, Entry entry, Consumer consumer)
+cdef _send(Queue queue, Entry entry, Consumer consumer)
 
 cdef class Dispatch(Task):
     cdef public Queue queue

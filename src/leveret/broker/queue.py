@@ -4,7 +4,8 @@ It is a deterministic machine: its state depends on the commands it was given an
 
   accept, accept_for_a_time, keep, limit    a message comes: it gets its place in the order, is ready, is within the limits
   refuse                                    it does not
-  hand_out, give_away, take                 the first one goes: to a consumer, to one that will not acknowledge, by basic.get
+  pass_on                                   it goes to a consumer at once
+  first, remove_first, hand_over, take      the first one goes: to a consumer, by basic.get
   settle, reject, requeue                   it is acknowledged, not wanted, given back
   drop, expire, purge, apply, delete        what is ready goes; limits and times change
   loaded, filled, lose                      storage has brought, or lost, what is beyond the window
@@ -216,8 +217,8 @@ class Queue:
             self.limits.trim(self)
 
     def store_delivered(self, entry: Entry) -> None:
-        """Have a message stored that was given to a consumer at once; without acknowledgement it is gone already."""
-        if self.ledger is not None and entry.queue is not None and entry.message.flags & PERSISTENT:
+        """In a durable queue, have a message stored that was given to a consumer at once, unless it is gone already."""
+        if entry.queue is not None and entry.message.flags & PERSISTENT:
             self.storage.place(entry.message, self, entry)
 
     # The first one goes
@@ -240,32 +241,38 @@ class Queue:
         return entry
 
     def remove_first(self, entry: Entry) -> None:
-        """It is ready no more; `hand_out` or `give_away` says where it has gone."""
+        """It is ready no more; `hand_over` says where it has gone."""
         self.touched = self.work.now
         self.backlog.remove_first(self, entry)
 
-    def hand_out(self, entry: Entry, consumer: Consumer | None) -> None:
-        """A consumer has it, or None who got it: unacknowledged from now on."""
-        if entry.redelivered:
-            self.tally.redeliver += 1
-        if consumer is not None:
-            self.tally.deliver += 1
-        else:
-            self.tally.get += 1
-        entry.queue = self
-        entry.consumer = consumer
-        self.unacked_count += 1
-        self.unacked_bytes += entry.message.body_size
+    def pass_on(self, message: Message, consumer: Consumer, now: int) -> Entry:
+        """Accept a message and hand it over at once."""
+        entry = self.accept(message, now)
+        self.hand_over(entry, consumer)
+        if self.ledger is not None:
+            # After that, for with no acknowledgement to come it is gone, and need not be stored at all.
+            self.store_delivered(entry)
+        return entry
 
-    def give_away(self, entry: Entry) -> None:
-        """A consumer has it that does not acknowledge: it is gone."""
+    def hand_over(self, entry: Entry, consumer: Consumer) -> None:
+        """A consumer has it: unacknowledged from now on, or gone if that consumer does not acknowledge."""
         if entry.redelivered:
             self.tally.redeliver += 1
+        if not consumer.no_ack:
+            self.tally.deliver += 1
+            entry.consumer = consumer
+            self._hold(entry)
+            return
         self.tally.deliver_no_ack += 1
         if self.deduplication is not None:
             self._left(entry)
         if self.ledger is not None or entry.location != 0:
             self._gone(entry)
+
+    def _hold(self, entry: Entry) -> None:
+        entry.queue = self
+        self.unacked_count += 1
+        self.unacked_bytes += entry.message.body_size
 
     def take(self, no_ack: bool) -> Entry | None:
         """Take the first ready message for basic.get; unacknowledged from now on unless `no_ack`."""
@@ -276,13 +283,14 @@ class Queue:
             return None
         self.remove_first(entry)
         self.rotation.revive()
+        if entry.redelivered:
+            self.tally.redeliver += 1
         if not no_ack:
-            self.hand_out(entry, None)
+            self.tally.get += 1
+            self._hold(entry)
             if self.unacked_count > self.backlog.sizes.window_count:
                 self.backlog.evict_unacked(self, entry)
             return entry
-        if entry.redelivered:
-            self.tally.redeliver += 1
         self.tally.get_no_ack += 1
         self._left(entry)
         self._gone(entry)

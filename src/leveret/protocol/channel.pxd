@@ -59,7 +59,7 @@ cdef class Channel:
     cdef _on_header(self, FrameReader reader)
     cdef _on_body(self, FrameReader reader)
     cdef _finish(self, object incoming)
-    @cython.locals(route=Route, flags=long, queues=list, message=Message, queue=Queue, now="long long")
+    @cython.locals(routes=Routes, route=Route, flags=long, queues=list, message=Message, queue=Queue, now="long long")
     cdef _publish(self, bytes method, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
     cdef _go_nowhere(self, Route route, Message message)
     @cython.locals(entry=Entry, part=Tally)

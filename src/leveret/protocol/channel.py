@@ -265,7 +265,7 @@ class Channel:
 
     def _begin(self, method: bytes) -> None:
         self.incoming = Incoming(method)
-        if not self.routes.current():
+        if self.routes.epoch != self.broker.epoch:
             # Before its body comes, which may be large.
             self.session.check_throttle()
 
@@ -317,7 +317,10 @@ class Channel:
         self._publish(incoming.method, content, len(header), incoming.size, frame_size)
 
     def _publish(self, method: bytes, content: bytes, header_size: int, body_size: int, frame_size: int) -> None:
-        route = self.routes.find(method)
+        routes = self.routes
+        route = routes.last
+        if route is None or routes.epoch != self.broker.epoch or method != routes.last_method:
+            route = routes.find(method)
         flags = check_properties(content, header_size)
         queues = route.queues
         message = new_message(route.origin, content, header_size, body_size, frame_size, flags)

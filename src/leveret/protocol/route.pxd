@@ -28,15 +28,12 @@ cdef class Routes:
     cdef Broker _broker
     cdef object _vhost
     cdef public Tally tally
-    cdef long long _epoch
+    cdef public long long epoch
     cdef dict _routes
-    cdef bytes _last_method
-    cdef Route _last_route
+    cdef public bytes last_method
+    cdef public Route last
     @cython.locals(route=Route)
     cpdef Route find(self, bytes method)
-    cpdef bint current(self)
-    @cython.locals(route=Route)
-    cdef Route _find(self, bytes method)
     @cython.locals(name_end=Py_ssize_t, key_end=Py_ssize_t, name=str, key=str, exchange=Exchange, router=Router, route=Route)
     cdef Route _look_up(self, bytes method)
     @cython.locals(route=Route)

@@ -59,42 +59,35 @@ class Route:
 
 
 class Routes:
-    """The routes that one channel uses; `tally` is the channel's."""
+    """The routes that one channel uses; `tally` is the channel's.
 
-    __slots__ = ("_broker", "_epoch", "_last_method", "_last_route", "_routes", "_session", "_vhost", "tally")
+    `last` is the one of `last_method`, and still is if the broker's epoch is `epoch`: the channel looks before it asks.
+    """
+
+    __slots__ = ("_broker", "_routes", "_session", "_vhost", "epoch", "last", "last_method", "tally")
 
     def __init__(self, session: Session, tally: Tally) -> None:
         self._session = session
         self._broker: Broker = session.broker
         self._vhost: VirtualHost = session.vhost
         self.tally = tally
-        self._epoch = 0
+        self.epoch = 0
         self._routes: dict[bytes, Route] = {}
-        self._last_method = b""
-        self._last_route: Route | None = None
+        self.last_method = b""
+        self.last: Route | None = None
 
     def find(self, method: bytes) -> Route:
         """The route of a basic.publish, remembered or looked up."""
-        route = self._last_route
-        if route is not None and self._epoch == self._broker.epoch and method == self._last_method:
-            return route
-        return self._find(method)
-
-    def current(self) -> bool:
-        """Whether nothing has changed since the last look-up, so that publishers cannot have been stopped."""
-        return self._epoch == self._broker.epoch
-
-    def _find(self, method: bytes) -> Route:
-        if self._epoch != self._broker.epoch:
+        if self.epoch != self._broker.epoch:
             self.tell_parts()
             self._routes = {}
-            self._epoch = self._broker.epoch
+            self.epoch = self._broker.epoch
             self._session.check_throttle()
         route = self._routes.get(method)
         if route is None:
             route = self._look_up(method)
-        self._last_method = method
-        self._last_route = route
+        self.last_method = method
+        self.last = route
         return route
 
     def _look_up(self, method: bytes) -> Route:
@@ -222,7 +215,7 @@ class Routes:
         """Nothing more is published: tell what was counted."""
         self.tell_parts()
         self._routes = {}
-        self._last_route = None
+        self.last = None
 
 
 def check_copies(headers: Table) -> None:
