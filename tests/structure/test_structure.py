@@ -25,21 +25,23 @@ ALLOWED = {
     "wire": {"errors", "terms"},
     # What a message carries: headers and properties. Frames and methods are the protocol's.
     "broker": {"errors", "terms", "octets", "uri", "wire.values", "wire.content", "wire.properties"},
+    # What the model is made of, as files, rows and settings have it.
+    "definitions": {"errors", "wire.values", "broker"},
     # What it keeps of the model: messages, and what is defined.
-    "store": {"errors", "terms", "octets", "wire.values", "broker"},
+    "store": {"errors", "terms", "octets", "wire.values", "broker", "definitions"},
     "protocol": {"errors", "terms", "wire", "broker"},
     # A client of any broker: it knows nothing of this one.
     "client": {"errors", "uri", "wire"},
     # What they are is the model's, how they are run is theirs.
     "shovel": {"errors", "uri", "wire", "broker", "client"},
-    "server": {"errors", "terms", "uri", "wire", "broker", "protocol", "store", "client", "shovel"},
-    "management": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "shovel", "store"},
+    "server": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "store", "client", "shovel"},
+    "management": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "shovel", "store"},
     # A user of any broker, too.
     "work": {"errors", "uri", "wire", "client"},
-    "cli": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "store", "management", "work"},
+    "cli": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "store", "management", "work"},
     "testing": {"server", "management", "work"},
 }
-NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "protocol"}
+NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "definitions", "protocol"}
 IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}
 LINES_MAX = 800
 GENERATED = {"wire/spec.py"}

@@ -10,11 +10,10 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leveret.broker.rights import Rights
 from leveret.errors import PreconditionFailed
-from leveret.terms import term
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -29,7 +28,6 @@ DIGESTS = {
     # Only for users that come from an old RabbitMQ.
     "rabbit_password_hashing_md5": hashlib.md5,
 }
-USER_LIMITS = ("max-connections", "max-channels")
 
 
 class Presence(Protocol):
@@ -114,23 +112,6 @@ def check_password_hash(password_hash: str, hashing: str) -> None:
     # RabbitMQ: a user may have no password, and then cannot log in with one.
     if stored and len(stored) != SALT_SIZE + DIGESTS[hashing]().digest_size:
         raise PreconditionFailed(f"password_hash has not the length of {hashing}")
-
-
-def check_limits(limits: Any, known: tuple[str, ...], title: str) -> None:
-    """Refuse limits that do not exist, or are no integers; less than 0 is no limit."""
-    if not isinstance(limits, dict):
-        raise PreconditionFailed(f"{title} not a list {term(limits)}")
-    unknown = {name: value for name, value in limits.items() if name not in known}
-    if unknown:
-        raise PreconditionFailed(f"Unrecognised terms {term(unknown)} in {title}")
-    for name, value in limits.items():
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise PreconditionFailed(f"{name} should be a number, actually was {term(value)}")
-
-
-def reached(limit: int | None, count: int) -> bool:
-    """Whether one more would be over a limit."""
-    return limit is not None and 0 <= limit <= count
 
 
 def is_loopback(address: str) -> bool:

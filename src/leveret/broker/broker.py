@@ -3,17 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.access import (
-    SHA256,
-    USER_LIMITS,
-    User,
-    check_limits,
-    check_password_hash,
-    hash_password,
-    reached,
-)
+from leveret.broker.access import SHA256, User, check_password_hash, hash_password
 from leveret.broker.churn import Churn
 from leveret.broker.events import Events
+from leveret.broker.limit import USER_LIMITS, check_connection_limits, check_limits
 from leveret.broker.patterns import BadPattern
 from leveret.broker.queue import Queue
 from leveret.broker.rights import PERMISSIONS, Rights
@@ -132,12 +125,7 @@ class Broker:
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
         refused = f"access to vhost '{name}' refused for user '{user.name}'"
-        limit = vhost.limits.get("max-connections")
-        if reached(limit, len(vhost.present)):
-            raise NotAllowed(f"{refused}: connection limit ({limit}) is reached")
-        limit = user.limits.get("max-connections")
-        if reached(limit, len(user.present)):
-            raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({limit}) is reached")
+        check_connection_limits(vhost, user, refused)
         if not user.rights_in(name).granted:
             raise NotAllowed(refused)
         return vhost
@@ -256,7 +244,7 @@ class Broker:
             self.on_shovel(vhost_name, name)
 
     def shovel_count(self) -> int:
-        return sum(len(vhost.parameters) for vhost in self.vhosts.values())
+        return sum(len(vhost.parameters.values) for vhost in self.vhosts.values())
 
     def why_not(self, user: User, vhost_name: str) -> str | None:
         """Why this user may not enter a vhost; None if it may."""

@@ -11,29 +11,29 @@ routes. Knows no channel or connection: an exclusive queue's owner is any object
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.access import Presence, User, check_limits, reached
+from leveret.broker.access import Presence
 from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
-from leveret.broker.binding import Binding, frozen
+from leveret.broker.binding import Binding, inbound, name_of
 from leveret.broker.dead_letter import Burial
 from leveret.broker.delayed import DelayedExchange
 from leveret.broker.equivalence import check_same, check_same_argument
 from leveret.broker.exchange import NOBODY, DefaultExchange, Exchange
 from leveret.broker.exchange_types import PLAIN_TYPES
+from leveret.broker.limit import VHOST_LIMITS, check_limits, check_queue_limit
 from leveret.broker.message import Message
-from leveret.broker.policy import Policies, Policy
+from leveret.broker.name import check_name_argument, check_not_default, check_unreserved, stripped
+from leveret.broker.parameter import Parameters
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies
 from leveret.broker.rights import Rights
 from leveret.broker.router import Router
-from leveret.broker.shovel import COMPONENT as SHOVEL_COMPONENT
-from leveret.broker.shovel import SHOVELS_MAX, check_shovel
 from leveret.broker.tally import Tally
-from leveret.broker.upkeep import DeleteUnused, Demolish, Reapply, Unbind
+from leveret.broker.vhost_policy import VhostPolicies, follow_policies
+from leveret.broker.vhost_tasks import DeleteUnused, Demolish, Unbind
 from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
-from leveret.terms import term
 from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
-from leveret.wire.values import Table, kind_of
+from leveret.wire.values import Table
 
 if TYPE_CHECKING:
     from leveret.broker.binding import Destination
@@ -50,14 +50,7 @@ PREDECLARED = (
     ("amq.rabbitmq.trace", "topic", True),
 )
 
-# So many policies cost as much to compare with a name as one operation of a queue.
-POLICIES_A_UNIT = 2
-
 Facts = dict[str, Any]
-
-LIMITS = ("max-connections", "max-queues")
-LIMITS_COMPONENT = "vhost-limits"
-OPERATOR_COMPONENT = "operator_policy"
 
 
 class VirtualHost:
@@ -69,12 +62,12 @@ class VirtualHost:
         self.tags: tuple[str, ...] = ()
         self.default_queue_type: str | None = None
         self.limits: dict[str, int] = {}
-        self.parameters: dict[tuple[str, str], Any] = {}
+        self.parameters = Parameters(self)
         self.tracing = False
         self.deleted = False
         self.present: dict[Presence, None] = {}
-        self.policies = Policies()
-        self.operator_policies = Policies(operator=True)
+        self.policies = VhostPolicies(self)
+        self.operator_policies = VhostPolicies(self, operator=True)
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
         # Those of exchanges that keep messages.
@@ -89,7 +82,7 @@ class VirtualHost:
         self.sent_bytes = 0
         self.churn = broker.churn
         self._events = broker.events
-        self._broker = broker
+        self.broker = broker
         self._predeclare()
 
     def _predeclare(self) -> None:
@@ -157,13 +150,13 @@ class VirtualHost:
             exchange.made_by = made_by if rights is None else rights.user_name
             exchange.open(self)
             self.exchanges[name] = exchange
-            self.follow(exchange)
-            self._broker.changed()
+            follow_policies(self, exchange)
+            self.broker.changed()
             self._happened("exchange.created", name)
             if durable:
                 facts: Facts = {"type": kind, "auto_delete": auto_delete, "internal": internal, "arguments": arguments}
                 facts["made_by"] = exchange.made_by
-                self._broker.storage.put("exchange", self.name, name, facts)
+                self.broker.storage.put("exchange", self.name, name, facts)
             return exchange
         check_same("type", exchange.title, kind, exchange.kind)
         check_same("durable", exchange.title, durable, exchange.durable)
@@ -207,7 +200,7 @@ class VirtualHost:
         del self.exchanges[exchange.name]
         exchange.deleted = True
         exchange.close()
-        self._broker.changed()
+        self.broker.changed()
         self._unbind_all([*exchange.inbound.values(), *exchange.bindings.values()], exchange)
 
     def forget_exchange(self, exchange: Exchange) -> None:
@@ -215,7 +208,7 @@ class VirtualHost:
         self._happened("exchange.deleted", exchange.name)
         anew = self.exchanges.get(exchange.name)
         if exchange.durable and not self.deleted and not (anew and anew.durable):
-            self._broker.storage.remove("exchange", self.name, exchange.name)
+            self.broker.storage.remove("exchange", self.name, exchange.name)
 
     # Queues
 
@@ -254,7 +247,7 @@ class VirtualHost:
         check_same("auto_delete", queue.title, auto_delete, queue.auto_delete)
         for key in CHECKS:
             check_same_argument(key, queue.title, arguments, queue.arguments)
-        queue.used(self._broker.work.now)
+        queue.used(self.broker.work.now)
         return queue
 
     def _with_default_type(self, arguments: Table, durable: bool, auto_delete: bool, owner: object) -> Table:
@@ -272,17 +265,13 @@ class VirtualHost:
     def _check_new_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> None:
         title = self.queue_title(name)
         check_queue_arguments(arguments, title)
-        limit = self.limits.get("max-queues")
-        if reached(limit, len(self.queues)):
-            raise PreconditionFailed(
-                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
-            )
+        check_queue_limit(self, name)
         if queue_type(arguments) == "quorum":
             check_quorum_properties(title, durable, owner is not None, auto_delete)
 
     def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
         title = self.queue_title(name)
-        queue = Queue(name, title, self._broker.work, arguments, self._broker.timers)
+        queue = Queue(name, title, self.broker.work, arguments, self.broker.timers)
         queue.durable = durable
         queue.auto_delete = auto_delete
         queue.owner = owner
@@ -291,15 +280,15 @@ class VirtualHost:
             queue.unused = queue.expired
         queue.burial = Burial(self, queue)
         if arguments:
-            queue.apply(traits_of(arguments, {}, {}), self._broker.work.now)
-        self.follow(queue)
+            queue.apply(traits_of(arguments, {}, {}), self.broker.work.now)
+        follow_policies(self, queue)
         self.queues[name] = queue
         self.churn.queues_created += 1
         self._happened("queue.created", name)
-        self._broker.changed()
+        self.broker.changed()
         if durable:
             facts = {"auto_delete": auto_delete, "arguments": arguments}
-            self._broker.storage.adopt(queue, self.name, "queue", facts)
+            self.broker.storage.adopt(queue, self.name, "queue", facts)
         return queue
 
     def restore_queue(self, name: str, auto_delete: bool, arguments: Table, durable: bool = True) -> None:
@@ -308,19 +297,19 @@ class VirtualHost:
 
     def make_hidden_queue(self, name: str, title: str, durable: bool = False) -> Queue:
         """A queue for an exchange that keeps messages; no client can reach it."""
-        queue = Queue(name, title, self._broker.work, {}, self._broker.timers)
+        queue = Queue(name, title, self.broker.work, {}, self.broker.timers)
         queue.hidden = True
         queue.durable = durable
         self.hidden[queue] = None
         if durable:
-            self._broker.storage.adopt(queue, self.name, "hidden", {})
+            self.broker.storage.adopt(queue, self.name, "hidden", {})
         return queue
 
     def remove_hidden_queue(self, queue: Queue) -> None:
         """Remove such a queue with its messages."""
         self.hidden.pop(queue, None)
         if queue.durable:
-            self._broker.storage.abandon(queue, self.name, "hidden")
+            self.broker.storage.abandon(queue, self.name, "hidden")
         queue.delete()
         queue.dead.clear()
 
@@ -353,8 +342,8 @@ class VirtualHost:
         del self.queues[queue.name]
         self._unbind_all(list(queue.bindings.values()))  # type: ignore[arg-type]
         if queue.durable:
-            self._broker.storage.abandon(queue, self.name, "queue")
-        self._broker.changed()
+            self.broker.storage.abandon(queue, self.name, "queue")
+        self.broker.changed()
         self._happened("queue.deleted", queue.name)
         count = queue.delete()
         # They know the queue: it is free now, and not when the garbage collector looks at what is old.
@@ -372,10 +361,10 @@ class VirtualHost:
             return
         exchange.bind(binding)
         inbound(destination)[binding.key] = binding
-        self._broker.changed()
+        self.broker.changed()
         self._happened("binding.created", exchange.name)
         if exchange.durable and destination.durable:
-            self._broker.storage.put("binding", self.name, name_of(binding), {"arguments": arguments})
+            self.broker.storage.put("binding", self.name, name_of(binding), {"arguments": arguments})
 
     def unbind(self, source: str, destination: "Destination", routing_key: str, arguments: Table, owner: object) -> None:
         """Unbind for connection `owner`; what is not there is fine."""
@@ -387,7 +376,7 @@ class VirtualHost:
             return
         if isinstance(destination, Queue):
             check_access(destination, owner)
-        self._broker.changed()
+        self.broker.changed()
         self._unbind_all([binding])
 
     def unbinding(self) -> Unbind | None:
@@ -412,7 +401,7 @@ class VirtualHost:
             source.deleted = True
             source.close()
             del self.exchanges[source.name]
-            self._broker.changed()
+            self.broker.changed()
             self.forget_exchange(source)
             pending.extend(source.inbound.values())
 
@@ -420,7 +409,7 @@ class VirtualHost:
         self._happened("binding.deleted", binding.source.name)
         stored = binding.source.durable and binding.destination.durable and not self.deleted
         if stored and not self._is_made_anew(binding):
-            self._broker.storage.remove("binding", self.name, name_of(binding))
+            self.broker.storage.remove("binding", self.name, name_of(binding))
 
     def _is_made_anew(self, binding: Binding) -> bool:
         """Whether the same binding is there between others of the same names: an end was deleted and declared again."""
@@ -433,63 +422,7 @@ class VirtualHost:
             return False
         return Binding(new_source, new_destination, binding.routing_key, binding.arguments).key in new_source.bindings
 
-    # Policies, limits and tracing
-
-    def set_policy(
-        self, name: str, pattern: str, definition: dict[str, Any], *, priority: int = 0, apply_to: str = "all"
-    ) -> None:
-        """Set a policy; what it matches follows it from now on."""
-        self.policies.set(Policy(name, pattern, definition, priority, apply_to))
-        facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
-        self._broker.storage.put("policy", self.name, name, facts)
-        self._happened("policy.set", name)
-        self._reapply()
-
-    def clear_policy(self, name: str) -> None:
-        self.policies.clear(name)
-        self._broker.storage.remove("policy", self.name, name)
-        self._happened("policy.cleared", name)
-        self._reapply()
-
-    def set_operator_policy(
-        self, name: str, pattern: str, definition: dict[str, Any], *, priority: int = 0, apply_to: str = "all"
-    ) -> None:
-        """Set an operator's policy, which a user's policy and arguments cannot exceed."""
-        self.operator_policies.set(Policy(name, pattern, definition, priority, apply_to))
-        facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
-        self._broker.storage.put("operator_policy", self.name, name, facts)
-        self._happened("operator_policy.set", name)
-        self._reapply()
-
-    def clear_operator_policy(self, name: str) -> None:
-        self.operator_policies.clear(name)
-        self._broker.storage.remove("operator_policy", self.name, name)
-        self._happened("operator_policy.cleared", name)
-        self._reapply()
-
-    def _reapply(self) -> None:
-        # A piece at once, so that whoever set it sees it done where there is little to do.
-        task = Reapply(self)
-        if not task.run(self._broker.work):
-            self._broker.work.add(task)
-
-    def follow(self, subject: Queue | Exchange) -> None:
-        """Have a queue or exchange follow the policies that are for it now."""
-        self.work.left -= (len(self.policies.by_name) + len(self.operator_policies.by_name)) // POLICIES_A_UNIT
-        kind = queue_type(subject.arguments) if isinstance(subject, Queue) else "exchange"
-        policy = self.policies.best(kind, subject.name)
-        operator_policy = self.operator_policies.best(kind, subject.name)
-        if policy is subject.policy and operator_policy is subject.operator_policy:
-            return
-        subject.policy = policy
-        subject.operator_policy = operator_policy
-        definition = {} if policy is None else policy.definition
-        if isinstance(subject, Queue):
-            limits = {} if operator_policy is None else operator_policy.definition
-            subject.apply(traits_of(subject.arguments, definition, limits), self._broker.work.now)
-        else:
-            subject.follow(definition)
-            self._broker.changed()
+    # What is known of the vhost itself
 
     def set_default_queue_type(self, kind: str | None) -> None:
         """The type of queues that are declared without one."""
@@ -500,7 +433,7 @@ class VirtualHost:
 
     def set_limits(self, limits: dict[str, int]) -> None:
         """Bound the connections and queues; what is there already stays."""
-        check_limits(limits, LIMITS, "limits")
+        check_limits(limits, VHOST_LIMITS, "limits")
         self.limits = dict(limits)
         self.store()
 
@@ -518,64 +451,13 @@ class VirtualHost:
             "limits": self.limits,
             "tracing": self.tracing,
         }
-        self._broker.storage.put("vhost", self.name, "", facts)
-
-    def set_parameter(self, component: str, name: str, value: Any, user: User | None = None) -> None:
-        """Set a runtime parameter, for this user. RabbitMQ: limits and the operator's policies can be set as such too."""
-        if component == LIMITS_COMPONENT:
-            # RabbitMQ: no limits are written as a list.
-            self.set_limits({} if value == [] else value)
-        elif component == OPERATOR_COMPONENT:
-            self.set_operator_policy(name, **_policy_facts(value))
-        elif component == "policy":
-            raise PreconditionFailed("policies may not be set using this method")
-        elif component == SHOVEL_COMPONENT:
-            self._set_shovel(name, value, user)
-        else:
-            raise PreconditionFailed(f"component {component} not found")
-
-    def _set_shovel(self, name: str, value: Any, user: User | None) -> None:
-        check_shovel(name, value, None if user is None else lambda vhost_name: self._broker.why_not(user, vhost_name))
-        key = (SHOVEL_COMPONENT, name)
-        if key not in self.parameters and self._broker.shovel_count() >= SHOVELS_MAX:
-            raise PreconditionFailed(f"component {SHOVEL_COMPONENT} is limited to {SHOVELS_MAX} per node")
-        if self.parameters.get(key) == value:
-            return
-        self.parameters[key] = value
-        self._broker.storage.put("parameter", self.name, f"{SHOVEL_COMPONENT}\0{name}", {"value": value})
-        self._broker.shovel_changed(self.name, name)
-
-    def clear_parameter(self, component: str, name: str) -> None:
-        if (component, name) not in self.all_parameters():
-            raise NotFound(f"parameter '{name}' of component '{component}' not found")
-        if component == LIMITS_COMPONENT:
-            self.set_limits({})
-        elif component == OPERATOR_COMPONENT:
-            self.clear_operator_policy(name)
-        else:
-            del self.parameters[component, name]
-            self._broker.storage.remove("parameter", self.name, f"{component}\0{name}")
-            self._broker.shovel_changed(self.name, name)
-
-    def all_parameters(self) -> dict[tuple[str, str], Any]:
-        """The runtime parameters by component and name, limits and the operator's policies among them."""
-        found = dict(self.parameters)
-        if self.limits:
-            found[LIMITS_COMPONENT, "limits"] = self.limits
-        for policy in self.operator_policies.by_name.values():
-            found[OPERATOR_COMPONENT, policy.name] = {
-                "pattern": policy.pattern.text,
-                "definition": policy.definition,
-                "priority": policy.priority,
-                "apply-to": policy.apply_to,
-            }
-        return found
+        self.broker.storage.put("vhost", self.name, "", facts)
 
     def set_tracing(self, tracing: bool) -> None:
         """Copy every message published or delivered to amq.rabbitmq.trace, or stop that."""
         self.tracing = tracing
         self.store()
-        self._broker.changed()
+        self.broker.changed()
         for presence in self.present:
             presence.recheck()
 
@@ -583,11 +465,10 @@ class VirtualHost:
         """It is deleted: end its connections, and remove everything."""
         # Storage has heard of it; another one of this name may be there before everything is removed.
         self.deleted = True
-        for _, name in self.parameters:
-            self._broker.shovel_changed(self.name, name)
+        self.parameters.close()
         for presence in list(self.present):
             presence.shut(f"vhost '{self.name}' is deleted")
-        self._broker.work.add(Demolish(self))
+        self.broker.work.add(Demolish(self))
 
     def route(self, exchange: Exchange, routing_key: str, properties: Properties | None) -> list[Queue]:
         """The queues a message reaches."""
@@ -603,36 +484,6 @@ class VirtualHost:
             queue.accept(message, now)
 
 
-def _policy_facts(value: Any) -> dict[str, Any]:
-    """A policy that is written as a parameter."""
-    if not isinstance(value, dict):
-        raise PreconditionFailed(f"policy should be an object, actually was {term(value)}")
-    for key in ("pattern", "definition"):
-        if key not in value:
-            raise PreconditionFailed(f'Key "{key}" not found in policy')
-    return {
-        "pattern": value["pattern"],
-        "definition": value["definition"],
-        "priority": value.get("priority", 0),
-        "apply_to": value.get("apply-to", "all"),
-    }
-
-
-def inbound(destination: "Destination") -> dict[object, object]:
-    """The bindings that lead to a queue or exchange."""
-    if isinstance(destination, Queue):
-        return destination.bindings
-    return destination.inbound  # type: ignore[return-value]
-
-
-def name_of(binding: Binding) -> str:
-    """A binding's own name: source, kind and name of the destination, routing key and arguments."""
-    kind = "queue" if isinstance(binding.destination, Queue) else "exchange"
-    arguments = repr(frozen(binding.arguments))
-    # Written as Python writes it: names may contain anything.
-    return repr((binding.source.name, kind, binding.destination.name, binding.routing_key, arguments))
-
-
 def check_access(queue: Queue, owner: object) -> None:
     """Refuse a queue that is exclusive to another connection."""
     if queue.owner is not None and queue.owner is not owner:
@@ -644,23 +495,3 @@ def locked(queue: Queue) -> ResourceLocked:
         f"cannot obtain exclusive access to locked {queue.title}. It could be originally declared on another "
         "connection or the exclusive property value does not match that of the original declaration."
     )
-
-
-def stripped(name: str) -> str:
-    # RabbitMQ: line ends are taken out of names.
-    return name.replace("\n", "").replace("\r", "")
-
-
-def check_not_default(name: str) -> None:
-    if not name:
-        raise AccessRefused("operation not permitted on the default exchange")
-
-
-def check_unreserved(kind: str, name: str) -> None:
-    if name.startswith("amq."):
-        raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
-
-
-def check_name_argument(arguments: Table, key: str, title: str) -> None:
-    if key in arguments and not isinstance(arguments[key], str):
-        raise PreconditionFailed(f"invalid type '{kind_of(arguments[key])}' for arg '{key}' in {title}")

@@ -9,10 +9,10 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
+from leveret.definitions.from_json import TABLE_BYTES_MAX, checked_name, checked_table
 from leveret.errors import PreconditionFailed, SyntaxFault
 from leveret.management.answers import bad_request
 from leveret.management.texts import text
-from leveret.server.from_json import TABLE_BYTES_MAX, checked_name, checked_table
 from leveret.wire.properties import Properties, encode_properties
 from leveret.wire.values import Table
 

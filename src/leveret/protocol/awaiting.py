@@ -5,7 +5,7 @@ from collections.abc import Callable
 from leveret.broker.chores import Discard
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
-from leveret.broker.upkeep import Unbind
+from leveret.broker.vhost_tasks import Unbind
 from leveret.broker.work import Task, Work
 
 

@@ -6,7 +6,7 @@ Each handler checks, calls the vhost, and answers unless the client asked for no
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from leveret.broker.vhost import check_not_default, stripped
+from leveret.broker.name import check_not_default, stripped
 from leveret.protocol.awaiting import Await, AwaitRemoval, AwaitTask
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import declare_reply_to

@@ -33,7 +33,7 @@ class Shovels:
         """Run all that are defined, and from now on follow the parameters."""
         self._broker.on_shovel = self.begin_anew
         for vhost in self._broker.vhosts.values():
-            for component, name in vhost.parameters:
+            for component, name in vhost.parameters.values:
                 if component == COMPONENT:
                     self.begin_anew(vhost.name, name)
 
@@ -78,7 +78,7 @@ class Shovels:
 
     def _value(self, key: Key) -> Any:
         vhost = self._broker.vhosts.get(key[0])
-        return None if vhost is None else vhost.parameters.get((COMPONENT, key[1]))
+        return None if vhost is None else vhost.parameters.values.get((COMPONENT, key[1]))
 
     async def _run(self, key: Key, shovel: Shovel, value: Any, before: "asyncio.Task[None] | None") -> None:
         try:
@@ -94,4 +94,4 @@ class Shovels:
 
     def _clear(self, key: Key, value: Any) -> None:
         if self._value(key) is value:
-            self._broker.vhosts[key[0]].clear_parameter(COMPONENT, key[1])
+            self._broker.vhosts[key[0]].parameters.clear(COMPONENT, key[1])

@@ -21,13 +21,13 @@ from leveret.broker.queue import Queue
 from leveret.broker.storage import STORED, Storage, Traffic
 from leveret.store.cleaner import Clean, oldest_to_clean
 from leveret.store.committer import Committer, Work
-from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.holding import Hold
 from leveret.store.journal import BatchToWrite, Journal, Ledger
 from leveret.store.layout import GROUP_MAX, HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.paging import Fetching, Filling, Reading, Unplaced, page_out, page_out_all, strip, stub_of
 from leveret.store.peeking import Peek
 from leveret.store.records import Place, read_head, read_message, read_place
+from leveret.store.rows import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.segment import HEADER_SIZE, Segment
 
 log = logging.getLogger("leveret.store")

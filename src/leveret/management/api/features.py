@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
+from leveret.definitions.settings import Definitions
 from leveret.management.answers import Answer, bad_request, done
 from leveret.management.api.users import check_node
 from leveret.management.asking import Ask
 from leveret.management.lists import listed
 from leveret.management.routes import ADMINISTRATOR, USER, Result, Route
-from leveret.server.definitions import Definitions
 
 # Those of RabbitMQ 3.13's feature flags that say something about this broker too. None can be off.
 FEATURES = {

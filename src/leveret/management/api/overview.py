@@ -8,6 +8,7 @@ from leveret.broker.broker import CLUSTER_NAME
 from leveret.broker.queue_sums import QueueSums
 from leveret.broker.tally import NAMES
 from leveret.broker.vhost import VirtualHost
+from leveret.definitions.from_json import checked_name
 from leveret.management.answers import Answer
 from leveret.management.api.nodes import contexts, exchange_types, protocols
 from leveret.management.asking import Ask
@@ -17,7 +18,6 @@ from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, Result, Route
 from leveret.management.totals import broker_tally, message_counts, queue_sums, vhosts_tally
 from leveret.protocol.handshake import SERVER_PROPERTIES
-from leveret.server.from_json import checked_name
 
 
 def get_overview(ask: Ask) -> Result:

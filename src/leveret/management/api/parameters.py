@@ -24,7 +24,7 @@ def get_parameters(ask: Ask) -> Answer:
     found = [
         (vhost.name, component, name, value)
         for vhost in ask.vhosts()
-        for (component, name), value in vhost.all_parameters().items()
+        for (component, name), value in vhost.parameters.all().items()
         if wanted in (None, component)
     ]
     return listed(ask.query, found, parameter_view, lambda parameter: parameter[:3])
@@ -34,7 +34,7 @@ def the_parameter(ask: Ask) -> Parameter:
     """The parameter that the path names, or 404."""
     component, name = ask.path["component"], ask.path["name"]
     vhost = ask.vhost
-    found = vhost.all_parameters()
+    found = vhost.parameters.all()
     if (component, name) not in found:
         raise not_found()
     return vhost.name, component, name, found[component, name]
@@ -50,9 +50,9 @@ async def put_parameter(ask: Ask) -> Result:
     vhost = vhost_to_change(ask)
     (value,) = ask.need("value")
     component, name = ask.path["component"], ask.name("name")
-    existed = (component, name) in vhost.all_parameters()
+    existed = (component, name) in vhost.parameters.all()
     try:
-        await ask.change(vhost.set_parameter, component, name, value, ask.user)
+        await ask.change(vhost.parameters.set, component, name, value, ask.user)
     except PreconditionFailed as error:
         raise invalid(error) from None
     return created(existed)
@@ -61,7 +61,7 @@ async def put_parameter(ask: Ask) -> Result:
 async def delete_parameter(ask: Ask) -> Result:
     """Clear a parameter."""
     _, component, name, _ = the_parameter(ask)
-    await ask.change(ask.vhost.clear_parameter, component, name)
+    await ask.change(ask.vhost.parameters.clear, component, name)
     return done()
 
 

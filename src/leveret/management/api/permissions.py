@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leveret.broker.rights import Rights
+from leveret.definitions.from_json import checked_name
 from leveret.management.answers import Answer, bad_request, created, done, not_found
 from leveret.management.api.users import the_user
 from leveret.management.asking import Ask
 from leveret.management.lists import chosen, listed
 from leveret.management.routes import ADMINISTRATOR, Result, Route
-from leveret.server.from_json import checked_name
 
 Topic = tuple[Rights, str]
 

@@ -1,11 +1,11 @@
 """Policies, and those of the operator."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.policy import Policies, Policy
+from leveret.broker.policy import Policy
 from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost_policy import VhostPolicies
 from leveret.errors import PreconditionFailed
 from leveret.management.answers import Answer, Refused, bad_request, created, done, not_found
 from leveret.management.asking import Ask
@@ -46,7 +46,7 @@ class Kind:
     def __init__(self, operator: bool) -> None:
         self._operator = operator
 
-    def of(self, vhost: VirtualHost) -> Policies:
+    def of(self, vhost: VirtualHost) -> VhostPolicies:
         return vhost.operator_policies if self._operator else vhost.policies
 
     def find(self, ask: Ask) -> Named:
@@ -72,9 +72,8 @@ class Kind:
         name = ask.name("name")
         facts = {"priority": number(ask.body.get("priority") or 0), "apply_to": ask.body.get("apply-to") or "all"}
         existed = name in self.of(vhost).by_name
-        put: Callable[..., None] = vhost.set_operator_policy if self._operator else vhost.set_policy
         try:
-            await ask.change(put, name, pattern, definition, **facts)
+            await ask.change(self.of(vhost).set, name, pattern, definition, **facts)
         except PreconditionFailed as error:
             raise invalid(error) from None
         return created(existed)
@@ -82,7 +81,7 @@ class Kind:
     async def delete(self, ask: Ask) -> Result:
         """Clear a policy."""
         vhost, policy = self.find(ask)
-        await ask.change(vhost.clear_operator_policy if self._operator else vhost.clear_policy, policy.name)
+        await ask.change(self.of(vhost).clear, policy.name)
         return done()
 
     def routes(self, base: str, level: str) -> list[Route]:

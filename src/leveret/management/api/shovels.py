@@ -69,7 +69,7 @@ def get_shovels(ask: Ask) -> Answer:
 def get_shovel(ask: Ask) -> Result:
     """How a shovel is set up, without names and passwords."""
     name = ask.path["name"]
-    value = ask.vhost.parameters.get((COMPONENT, name))
+    value = ask.vhost.parameters.values.get((COMPONENT, name))
     if value is None or not ask.may_enter(ask.vhost.name):
         raise not_found()
     return chosen(ask.query, {"vhost": ask.vhost.name, "component": COMPONENT, "name": name, "value": shown(value)})
@@ -91,8 +91,8 @@ def _shown_uris(value: Any) -> Any:
 async def delete_shovel(ask: Ask) -> Result:
     """End a shovel for good, by clearing its parameter; one that is not there is no fault."""
     vhost, name = ask.vhost, ask.path["name"]
-    if (COMPONENT, name) in vhost.parameters:
-        await ask.change(vhost.clear_parameter, COMPONENT, name)
+    if (COMPONENT, name) in vhost.parameters.values:
+        await ask.change(vhost.parameters.clear, COMPONENT, name)
     return done()
 
 

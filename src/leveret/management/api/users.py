@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, quote
 
 from leveret.broker.access import User, hash_password
 from leveret.broker.logins import Attempts
+from leveret.definitions.user import put_user as put
 from leveret.errors import PreconditionFailed
 from leveret.management.answers import Answer, bad_request, created, done, not_found
 from leveret.management.asking import Ask
@@ -13,7 +14,6 @@ from leveret.management.lists import chosen, listed
 from leveret.management.login import COOKIE, counted, known_user
 from leveret.management.routes import ADMINISTRATOR, MONITOR, NOBODY_ASKED, Result, Route
 from leveret.management.texts import text
-from leveret.server.definitions_file import put_user as put
 
 
 def user_view(user: User) -> dict[str, Any]:

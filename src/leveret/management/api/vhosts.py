@@ -3,13 +3,13 @@
 from typing import Any
 
 from leveret.broker.vhost import VirtualHost
+from leveret.definitions.item import tags_of
 from leveret.management.answers import Answer, bad_request, created, done
 from leveret.management.asking import Ask, parse_bool
 from leveret.management.lists import chosen, listed
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Result, Route
 from leveret.management.totals import message_counts, octets_by_vhost, queue_sums, vhost_tally
-from leveret.server.definitions_file import tags_of
 
 
 def vhost_view(ask: Ask, vhost: VirtualHost, octets: dict[str, int]) -> dict[str, Any]:

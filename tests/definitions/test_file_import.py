@@ -9,17 +9,10 @@ import pytest
 
 from leveret.broker.access import hash_password
 from leveret.broker.broker import Broker, default_broker
+from leveret.definitions.export import export, export_vhost
+from leveret.definitions.file import BadFile, parse, read_file
+from leveret.definitions.file_import import Choices, import_definitions, steps_of_import
 from leveret.server.config import Config
-from leveret.server.definitions_file import (
-    BadFile,
-    Choices,
-    export,
-    export_vhost,
-    import_definitions,
-    parse,
-    read_file,
-    steps_of_import,
-)
 from leveret.server.node import configured_broker
 from leveret.wire.values import SignedInt
 
@@ -592,7 +585,7 @@ def test_files_of_rabbitmqctl_are_imported(version: str) -> None:
     if version == "3.10":
         assert (user.limits, vhost.limits["max-connections"]) == ({"max-channels": 7, "max-connections": 3}, -1)
         assert vhost.operator_policies.by_name["bounded"].definition == {"max-length": 5}
-        assert vhost.parameters["shovel", "moving"]["dest-publish-properties"] == {"delivery_mode": 2}
+        assert vhost.parameters.values["shovel", "moving"]["dest-publish-properties"] == {"delivery_mode": 2}
         assert broker.parameters == {"gp": {"a": [1, 2]}}
         assert [binding.destination.name for binding in vhost.exchanges["x"].bindings.values()] == ["q"]
         assert "amq.mine" not in vhost.exchanges
