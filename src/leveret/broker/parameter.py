@@ -6,6 +6,7 @@ What is kept here are shovels; what they mean is in `broker/shovel.py`.
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.access import User
+from leveret.broker.command import NOBODY, ClearParameter, SetParameter
 from leveret.broker.shovel import COMPONENT as SHOVEL_COMPONENT
 from leveret.broker.shovel import SHOVELS_MAX, check_shovel
 from leveret.errors import NotFound, PreconditionFailed
@@ -29,42 +30,48 @@ class Parameters:
         self._vhost = vhost
         self.values: dict[Key, Any] = {}
 
-    def set(self, component: str, name: str, value: Any, user: User | None = None) -> None:
-        """Set a parameter, for this user."""
+    def set(self, component: str, name: str, value: Any, user: User | None = None, by: str = NOBODY) -> None:
+        """Set a parameter, for this user, or as `by` has done it."""
+        if user is not None:
+            by = user.name
         if component == LIMITS_COMPONENT:
             # RabbitMQ: no limits are written as a list.
-            self._vhost.set_limits({} if value == [] else value)
+            self._vhost.set_limits({} if value == [] else value, by=by)
         elif component == OPERATOR_COMPONENT:
-            self._vhost.operator_policies.set(name, **policy_of(value))
+            self._vhost.operator_policies.set(name, **policy_of(value), by=by)
         elif component == "policy":
             raise PreconditionFailed("policies may not be set using this method")
         elif component == SHOVEL_COMPONENT:
-            self._set_shovel(name, value, user)
+            self._set_shovel(name, value, user, by)
         else:
             raise PreconditionFailed(f"component {component} not found")
 
-    def _set_shovel(self, name: str, value: Any, user: User | None) -> None:
-        check_shovel(name, value, None if user is None else lambda vhost_name: self._vhost.broker.why_not(user, vhost_name))
+    def _set_shovel(self, name: str, value: Any, user: User | None, by: str) -> None:
+        broker = self._vhost.broker
+        check_shovel(name, value, None if user is None else lambda vhost_name: broker.why_not(user, vhost_name))
         key = (SHOVEL_COMPONENT, name)
-        if key not in self.values and self._vhost.broker.shovel_count() >= SHOVELS_MAX:
+        if key not in self.values and broker.shovel_count() >= SHOVELS_MAX:
             raise PreconditionFailed(f"component {SHOVEL_COMPONENT} is limited to {SHOVELS_MAX} per node")
         if self.values.get(key) == value:
             return
+        broker.record(SetParameter(self._vhost.name, SHOVEL_COMPONENT, name, value, by=by, at=broker.work.now))
         self.values[key] = value
-        self._vhost.broker.storage.put("parameter", self._vhost.name, f"{SHOVEL_COMPONENT}\0{name}", {"value": value})
-        self._vhost.broker.shovel_changed(self._vhost.name, name)
+        broker.storage.put("parameter", self._vhost.name, f"{SHOVEL_COMPONENT}\0{name}", {"value": value})
+        broker.shovel_changed(self._vhost.name, name)
 
-    def clear(self, component: str, name: str) -> None:
+    def clear(self, component: str, name: str, by: str = NOBODY) -> None:
         if (component, name) not in self.all():
             raise NotFound(f"parameter '{name}' of component '{component}' not found")
         if component == LIMITS_COMPONENT:
-            self._vhost.set_limits({})
+            self._vhost.set_limits({}, by=by)
         elif component == OPERATOR_COMPONENT:
-            self._vhost.operator_policies.clear(name)
+            self._vhost.operator_policies.clear(name, by=by)
         else:
+            broker = self._vhost.broker
+            broker.record(ClearParameter(self._vhost.name, component, name, by=by, at=broker.work.now))
             del self.values[component, name]
-            self._vhost.broker.storage.remove("parameter", self._vhost.name, f"{component}\0{name}")
-            self._vhost.broker.shovel_changed(self._vhost.name, name)
+            broker.storage.remove("parameter", self._vhost.name, f"{component}\0{name}")
+            broker.shovel_changed(self._vhost.name, name)
 
     def all(self) -> dict[Key, Any]:
         """Every parameter, limits and the operator's policies among them."""

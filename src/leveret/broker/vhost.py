@@ -1,8 +1,8 @@
 """A virtual host: its exchanges, queues and bindings, and the rules for making and removing them.
 
-Checks stand in a column and then the thing is done. Where a right must be checked between two others it is given as
-`rights`; else whoever asks has checked it already. Every change raises the broker's epoch, which drops remembered
-routes. Knows no channel or connection: an exclusive queue's owner is any object.
+Checks stand in a column, then the change is said as a command (`broker/command.py`), and then it is made. Where a right must
+be checked between two others it is given as `rights`; else whoever asks has checked it already. Every change raises the
+broker's epoch, which drops remembered routes. Knows no channel or connection: an exclusive queue's owner is any object.
 
   (1) A binding is known to both its ends; removing an end removes its bindings.
   (2) An auto-delete exchange goes with the last binding that leads from it, an auto-delete queue with its last consumer.
@@ -12,16 +12,38 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.access import Presence
-from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
+from leveret.broker.arguments import queue_type, traits_of
 from leveret.broker.binding import Binding, inbound, name_of
+from leveret.broker.command import (
+    NOBODY,
+    Bind,
+    Command,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DescribeVhost,
+    SetDefaultQueueType,
+    SetLimits,
+    SetTracing,
+    Unbind,
+)
 from leveret.broker.dead_letter import Burial
-from leveret.broker.delayed import DelayedExchange
-from leveret.broker.equivalence import check_same, check_same_argument
-from leveret.broker.exchange import NOBODY, DefaultExchange, Exchange
-from leveret.broker.exchange_types import PLAIN_TYPES
-from leveret.broker.limit import VHOST_LIMITS, check_limits, check_queue_limit
+from leveret.broker.declaration import (
+    EXCHANGE_TYPES,
+    check_access,
+    check_dead_letters,
+    check_deletable,
+    check_new_exchange,
+    check_new_queue,
+    check_same_exchange,
+    check_same_queue,
+    with_default_type,
+)
+from leveret.broker.exchange import DefaultExchange, Exchange
+from leveret.broker.limit import VHOST_LIMITS, check_limits
 from leveret.broker.message import Message
-from leveret.broker.name import check_name_argument, check_not_default, check_unreserved, stripped
+from leveret.broker.name import check_not_default, check_unreserved, stripped
 from leveret.broker.parameter import Parameters
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies
@@ -29,8 +51,8 @@ from leveret.broker.rights import Rights
 from leveret.broker.router import Router
 from leveret.broker.tally import Tally
 from leveret.broker.vhost_policy import VhostPolicies, follow_policies
-from leveret.broker.vhost_tasks import DeleteUnused, Demolish, Unbind
-from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
+from leveret.broker.vhost_tasks import DeleteUnused, Demolish, UnbindTask
+from leveret.errors import AccessRefused, NotFound, PreconditionFailed
 from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
 from leveret.wire.values import Table
@@ -38,8 +60,6 @@ from leveret.wire.values import Table
 if TYPE_CHECKING:
     from leveret.broker.binding import Destination
     from leveret.broker.broker import Broker
-
-EXCHANGE_TYPES: dict[str, type[Exchange]] = {**PLAIN_TYPES, "x-delayed-message": DelayedExchange}
 
 PREDECLARED = (
     ("amq.direct", "direct", False),
@@ -75,7 +95,7 @@ class VirtualHost:
         self.work = broker.work
         self.router = Router(self.exchanges, self.work)
         # What is left of removing the bindings of something large; None if nothing is.
-        self._unbinding: Unbind | None = None
+        self._unbinding: UnbindTask | None = None
         # Of channels that are closed, and octets of connections that are gone.
         self.tally = Tally()
         self.received_bytes = 0
@@ -92,6 +112,14 @@ class VirtualHost:
             exchange.durable = True
             exchange.internal = internal
             self.exchanges[name] = exchange
+
+    def policies_of(self, operator: bool) -> VhostPolicies:
+        return self.operator_policies if operator else self.policies
+
+    def _record(self, command: Command) -> None:
+        # What is still removed of a vhost that is gone is a part of deleting it; another of its name may be there.
+        if not self.deleted:
+            self.broker.record(command)
 
     def _happened(self, kind: str, name: str) -> None:
         self._events.add(kind, self.name, name)
@@ -131,9 +159,9 @@ class VirtualHost:
         internal: bool = False,
         arguments: Table | None = None,
         rights: Rights | None = None,
-        made_by: str = NOBODY,
+        by: str = NOBODY,
     ) -> Exchange:
-        """Make an exchange, or check that the one there is the same; who has `rights` made it, else `made_by`."""
+        """Make an exchange, or check that the one there is the same; who has `rights` makes it, else `by`."""
         arguments = arguments or {}
         if kind not in EXCHANGE_TYPES:
             raise PreconditionFailed(f"unknown exchange type '{kind}'")
@@ -141,39 +169,34 @@ class VirtualHost:
         check_not_default(name)
         if rights is not None:
             rights.check_exchange("configure", name)
+            by = rights.user_name
         exchange = self.exchanges.get(name)
-        if exchange is None:
-            exchange = self._make_exchange(name, kind, arguments, rights)
-            exchange.durable = durable
-            exchange.auto_delete = auto_delete
-            exchange.internal = internal
-            exchange.made_by = made_by if rights is None else rights.user_name
-            exchange.open(self)
-            self.exchanges[name] = exchange
-            follow_policies(self, exchange)
-            self.broker.changed()
-            self._happened("exchange.created", name)
-            if durable:
-                facts: Facts = {"type": kind, "auto_delete": auto_delete, "internal": internal, "arguments": arguments}
-                facts["made_by"] = exchange.made_by
-                self.broker.storage.put("exchange", self.name, name, facts)
+        if exchange is not None:
+            check_same_exchange(exchange, kind, durable, auto_delete, internal, arguments)
             return exchange
-        check_same("type", exchange.title, kind, exchange.kind)
-        check_same("durable", exchange.title, durable, exchange.durable)
-        check_same("auto_delete", exchange.title, auto_delete, exchange.auto_delete)
-        check_same("internal", exchange.title, internal, exchange.internal)
-        check_same_argument("alternate-exchange", exchange.title, arguments, exchange.arguments)
-        return exchange
+        check_new_exchange(self, name, kind, arguments, rights)
+        command = DeclareExchange(self.name, name, kind, durable, auto_delete, internal, arguments, by=by, at=self.work.now)
+        return self.make_exchange(command)
 
-    def _make_exchange(self, name: str, kind: str, arguments: Table, rights: Rights | None) -> Exchange:
-        check_unreserved("exchange", name)
-        title = self.exchange_title(name)
-        check_name_argument(arguments, "alternate-exchange", title)
-        if rights is not None and "alternate-exchange" in arguments:
-            rights.check_exchange("read", name)
-            rights.check_exchange("write", str(arguments["alternate-exchange"]))
-        EXCHANGE_TYPES[kind].check_arguments(arguments)
-        return EXCHANGE_TYPES[kind](name, title, kind, arguments)
+    def make_exchange(self, command: DeclareExchange) -> Exchange:
+        """Make an exchange that is not there yet."""
+        self._record(command)
+        name, kind = command.name, command.kind
+        exchange = EXCHANGE_TYPES[kind](name, self.exchange_title(name), kind, command.arguments)
+        exchange.durable = command.durable
+        exchange.auto_delete = command.auto_delete
+        exchange.internal = command.internal
+        exchange.made_by = command.by
+        exchange.open(self)
+        self.exchanges[name] = exchange
+        follow_policies(self, exchange)
+        self.broker.changed()
+        self._happened("exchange.created", name)
+        if command.durable:
+            facts: Facts = {"type": kind, "auto_delete": command.auto_delete, "internal": command.internal}
+            facts |= {"arguments": command.arguments, "made_by": command.by}
+            self.broker.storage.put("exchange", self.name, name, facts)
+        return exchange
 
     def find_exchange(self, name: str) -> Exchange:
         """Declare passively: the exchange must be there and not be the default one."""
@@ -181,8 +204,8 @@ class VirtualHost:
         check_not_default(name)
         return self.exchange(name)
 
-    def delete_exchange(self, name: str, if_unused: bool = False, rights: Rights | None = None) -> None:
-        """Delete an exchange and its bindings; one that is not there is fine."""
+    def delete_exchange(self, name: str, if_unused: bool = False, rights: Rights | None = None, by: str = NOBODY) -> None:
+        """Delete an exchange and its bindings; one that is not there is fine. Who has `rights` does it, else `by`."""
         name = stripped(name)
         check_not_default(name)
         if name.startswith("amq."):
@@ -194,10 +217,8 @@ class VirtualHost:
             return
         if if_unused and exchange.bindings:
             raise PreconditionFailed(f"{exchange.title} in use")
-        self._remove_exchange(exchange)
-
-    def _remove_exchange(self, exchange: Exchange) -> None:
-        del self.exchanges[exchange.name]
+        self._record(DeleteExchange(self.name, name, by=by if rights is None else rights.user_name, at=self.work.now))
+        del self.exchanges[name]
         exchange.deleted = True
         exchange.close()
         self.broker.changed()
@@ -221,11 +242,15 @@ class VirtualHost:
         owner: object = None,
         arguments: Table | None = None,
         rights: Rights | None = None,
+        by: str = NOBODY,
     ) -> Queue:
-        """Make a queue, or check that the one there is the same; `owner` is set for an exclusive one."""
+        """Make a queue, or check that the one there is the same; `owner` is set for an exclusive one.
+
+        Who has `rights` makes it, else `by`.
+        """
         self.churn.queues_declared += 1
         name = stripped(name)
-        arguments = self._with_default_type(arguments or {}, durable, auto_delete, owner)
+        arguments = with_default_type(arguments or {}, self.default_queue_type, durable, auto_delete, owner)
         if name:
             check_unreserved("queue", name)
         elif queue_type(arguments) == "quorum":
@@ -234,66 +259,43 @@ class VirtualHost:
             name = f"amq.gen-{secrets.token_urlsafe(16)}"
         if rights is not None:
             rights.check_queue("configure", name)
-        queue = self.queues.get(name)
+            by = rights.user_name
         # RabbitMQ: an exclusive queue is never durable, whatever was asked.
         durable = durable and owner is None
-        if queue is None:
-            self._check_dead_letters(name, arguments, rights)
-            self._check_new_queue(name, durable, auto_delete, owner, arguments)
-            return self._make_queue(name, durable, auto_delete, owner, arguments)
-        if queue.owner is not owner:
-            raise locked(queue)
-        check_same("durable", queue.title, durable, queue.durable)
-        check_same("auto_delete", queue.title, auto_delete, queue.auto_delete)
-        for key in CHECKS:
-            check_same_argument(key, queue.title, arguments, queue.arguments)
-        queue.used(self.broker.work.now)
-        return queue
+        queue = self.queues.get(name)
+        if queue is not None:
+            check_same_queue(queue, durable, auto_delete, owner, arguments)
+            queue.used(self.work.now)
+            return queue
+        check_dead_letters(self, name, arguments, rights)
+        check_new_queue(self, name, durable, auto_delete, owner, arguments)
+        exclusive = owner is not None
+        command = DeclareQueue(self.name, name, durable, auto_delete, exclusive, arguments, by=by, at=self.work.now)
+        return self.make_queue(command, owner)
 
-    def _with_default_type(self, arguments: Table, durable: bool, auto_delete: bool, owner: object) -> Table:
-        """RabbitMQ: the vhost's type of queue is for those that could be of any type."""
-        if self.default_queue_type is None or "x-queue-type" in arguments or not durable or auto_delete or owner is not None:
-            return arguments
-        return {**arguments, "x-queue-type": self.default_queue_type}
-
-    def _check_dead_letters(self, name: str, arguments: Table, rights: Rights | None) -> None:
-        check_name_argument(arguments, "x-dead-letter-exchange", self.queue_title(name))
-        if rights is not None and "x-dead-letter-exchange" in arguments:
-            rights.check_queue("read", name)
-            rights.check_exchange("write", str(arguments["x-dead-letter-exchange"]))
-
-    def _check_new_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> None:
-        title = self.queue_title(name)
-        check_queue_arguments(arguments, title)
-        check_queue_limit(self, name)
-        if queue_type(arguments) == "quorum":
-            check_quorum_properties(title, durable, owner is not None, auto_delete)
-
-    def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
-        title = self.queue_title(name)
-        queue = Queue(name, title, self.broker.work, arguments, self.broker.timers)
-        queue.durable = durable
-        queue.auto_delete = auto_delete
+    def make_queue(self, command: DeclareQueue, owner: object) -> Queue:
+        """Make a queue that is not there yet, with a name that the server may have given."""
+        self._record(command)
+        name, arguments = command.name, command.arguments
+        queue = Queue(name, self.queue_title(name), self.work, arguments, self.broker.timers)
+        queue.durable = command.durable
+        queue.auto_delete = command.auto_delete
         queue.owner = owner
         queue.expired = DeleteUnused(self, queue)
-        if auto_delete:
+        if command.auto_delete:
             queue.unused = queue.expired
         queue.burial = Burial(self, queue)
         if arguments:
-            queue.apply(traits_of(arguments, {}, {}), self.broker.work.now)
+            queue.apply(traits_of(arguments, {}, {}), self.work.now)
         follow_policies(self, queue)
         self.queues[name] = queue
         self.churn.queues_created += 1
         self._happened("queue.created", name)
         self.broker.changed()
-        if durable:
-            facts = {"auto_delete": auto_delete, "arguments": arguments}
+        if command.durable:
+            facts = {"auto_delete": command.auto_delete, "arguments": arguments}
             self.broker.storage.adopt(queue, self.name, "queue", facts)
         return queue
-
-    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, durable: bool = True) -> None:
-        """Make a queue that storage, or a file of definitions, has kept; its name may be one that the server gave."""
-        self._make_queue(name, durable, auto_delete, None, arguments)
 
     def make_hidden_queue(self, name: str, title: str, durable: bool = False) -> Queue:
         """A queue for an exchange that keeps messages; no client can reach it."""
@@ -324,21 +326,12 @@ class VirtualHost:
         if name not in self.queues:
             return None
         queue = self.queue(name, owner)
-        if queue_type(queue.arguments) == "quorum":
-            for flag, wanted in (("if-unused", if_unused), ("if-empty", if_empty)):
-                if wanted:
-                    raise NotImplementedFault(
-                        f"cannot delete {queue.title}. queue.delete operations with {flag} flag set are not supported "
-                        "by quorum queues"
-                    )
-        if if_empty and queue.ready_count:
-            raise PreconditionFailed(f"{queue.title} not empty")
-        if if_unused and queue.consumer_count:
-            raise PreconditionFailed(f"{queue.title} in use")
+        check_deletable(queue, if_unused, if_empty)
         return queue
 
-    def remove_queue(self, queue: Queue) -> int:
+    def remove_queue(self, queue: Queue, by: str = NOBODY) -> int:
         """Remove a queue with its bindings and messages."""
+        self._record(DeleteQueue(self.name, queue.name, by=by, at=self.work.now))
         del self.queues[queue.name]
         self._unbind_all(list(queue.bindings.values()))  # type: ignore[arg-type]
         if queue.durable:
@@ -352,13 +345,17 @@ class VirtualHost:
 
     # Bindings
 
-    def bind(self, source: str, destination: "Destination", routing_key: str, arguments: Table) -> None:
+    def bind(self, source: str, destination: "Destination", routing_key: str, arguments: Table, by: str = NOBODY) -> None:
         """Bind; doing it twice changes nothing."""
         exchange = self.exchange(source)
         exchange.check_binding(routing_key, arguments)
         binding = Binding(exchange, destination, routing_key, arguments)
         if binding.key in exchange.bindings:
             return
+        if self.broker.on_command is not None:
+            # Bindings are many: no value is made of one that nobody reads.
+            ends = (source, destination.name, destination.is_queue)
+            self._record(Bind(self.name, *ends, routing_key, arguments, by=by, at=self.work.now))
         exchange.bind(binding)
         inbound(destination)[binding.key] = binding
         self.broker.changed()
@@ -366,7 +363,15 @@ class VirtualHost:
         if exchange.durable and destination.durable:
             self.broker.storage.put("binding", self.name, name_of(binding), {"arguments": arguments})
 
-    def unbind(self, source: str, destination: "Destination", routing_key: str, arguments: Table, owner: object) -> None:
+    def unbind(
+        self,
+        source: str,
+        destination: "Destination",
+        routing_key: str,
+        arguments: Table,
+        owner: object,
+        by: str = NOBODY,
+    ) -> None:
         """Unbind for connection `owner`; what is not there is fine."""
         exchange = self.exchanges.get(source)
         if exchange is None:
@@ -376,15 +381,18 @@ class VirtualHost:
             return
         if isinstance(destination, Queue):
             check_access(destination, owner)
+        if self.broker.on_command is not None:
+            ends = (source, destination.name, destination.is_queue)
+            self._record(Unbind(self.name, *ends, routing_key, arguments, by=by, at=self.work.now))
         self.broker.changed()
         self._unbind_all([binding])
 
-    def unbinding(self) -> Unbind | None:
+    def unbinding(self) -> UnbindTask | None:
         """What is left to do of the last removal, if it was a large one."""
         return None if self._unbinding is None or self._unbinding.done else self._unbinding
 
     def _unbind_all(self, bindings: list[Binding], exchange: Exchange | None = None) -> None:
-        task = Unbind(self, bindings, exchange)
+        task = UnbindTask(self, bindings, exchange)
         if not task.run(self.work):
             self.work.add(task)
             self._unbinding = task
@@ -397,7 +405,8 @@ class VirtualHost:
         source.unbind(binding)
         del inbound(binding.destination)[binding.key]
         self._forget_binding(binding)
-        if source.auto_delete and not source.bindings and not source.deleted:
+        if source.auto_delete and not source.bindings and not source.deleted and not self.broker.follows:
+            self._record(DeleteExchange(self.name, source.name, by=NOBODY, at=self.work.now))
             source.deleted = True
             source.close()
             del self.exchanges[source.name]
@@ -408,36 +417,28 @@ class VirtualHost:
     def _forget_binding(self, binding: Binding) -> None:
         self._happened("binding.deleted", binding.source.name)
         stored = binding.source.durable and binding.destination.durable and not self.deleted
-        if stored and not self._is_made_anew(binding):
+        if stored and not is_made_anew(self, binding):
             self.broker.storage.remove("binding", self.name, name_of(binding))
-
-    def _is_made_anew(self, binding: Binding) -> bool:
-        """Whether the same binding is there between others of the same names: an end was deleted and declared again."""
-        source, destination = binding.source, binding.destination
-        things: dict[str, Any] = self.queues if isinstance(destination, Queue) else self.exchanges
-        new_source, new_destination = self.exchanges.get(source.name), things.get(destination.name)
-        if new_source is None or new_destination is None or (new_source is source and new_destination is destination):
-            return False
-        if not new_source.durable or not new_destination.durable:
-            return False
-        return Binding(new_source, new_destination, binding.routing_key, binding.arguments).key in new_source.bindings
 
     # What is known of the vhost itself
 
-    def set_default_queue_type(self, kind: str | None) -> None:
+    def set_default_queue_type(self, kind: str | None, by: str = NOBODY) -> None:
         """The type of queues that are declared without one."""
         if kind not in (None, "classic", "quorum"):
             raise PreconditionFailed(f"unsupported queue type '{kind}'")
+        self._record(SetDefaultQueueType(self.name, kind, by=by, at=self.work.now))
         self.default_queue_type = kind
         self.store()
 
-    def set_limits(self, limits: dict[str, int]) -> None:
+    def set_limits(self, limits: dict[str, int], by: str = NOBODY) -> None:
         """Bound the connections and queues; what is there already stays."""
         check_limits(limits, VHOST_LIMITS, "limits")
+        self._record(SetLimits(self.name, dict(limits), by=by, at=self.work.now))
         self.limits = dict(limits)
         self.store()
 
-    def describe(self, description: str, tags: tuple[str, ...]) -> None:
+    def describe(self, description: str, tags: tuple[str, ...], by: str = NOBODY) -> None:
+        self._record(DescribeVhost(self.name, description, tags, by=by, at=self.work.now))
         self.description = description
         self.tags = tags
         self.store()
@@ -453,8 +454,9 @@ class VirtualHost:
         }
         self.broker.storage.put("vhost", self.name, "", facts)
 
-    def set_tracing(self, tracing: bool) -> None:
+    def set_tracing(self, tracing: bool, by: str = NOBODY) -> None:
         """Copy every message published or delivered to amq.rabbitmq.trace, or stop that."""
+        self._record(SetTracing(self.name, tracing, by=by, at=self.work.now))
         self.tracing = tracing
         self.store()
         self.broker.changed()
@@ -484,14 +486,13 @@ class VirtualHost:
             queue.accept(message, now)
 
 
-def check_access(queue: Queue, owner: object) -> None:
-    """Refuse a queue that is exclusive to another connection."""
-    if queue.owner is not None and queue.owner is not owner:
-        raise locked(queue)
-
-
-def locked(queue: Queue) -> ResourceLocked:
-    return ResourceLocked(
-        f"cannot obtain exclusive access to locked {queue.title}. It could be originally declared on another "
-        "connection or the exclusive property value does not match that of the original declaration."
-    )
+def is_made_anew(vhost: VirtualHost, binding: Binding) -> bool:
+    """Whether the same binding is there between others of the same names: an end was deleted and declared again."""
+    source, destination = binding.source, binding.destination
+    things: dict[str, Any] = vhost.queues if isinstance(destination, Queue) else vhost.exchanges
+    new_source, new_destination = vhost.exchanges.get(source.name), things.get(destination.name)
+    if new_source is None or new_destination is None or (new_source is source and new_destination is destination):
+        return False
+    if not new_source.durable or not new_destination.durable:
+        return False
+    return Binding(new_source, new_destination, binding.routing_key, binding.arguments).key in new_source.bindings

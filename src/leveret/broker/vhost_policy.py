@@ -6,6 +6,7 @@ What an operator's policy says a user's policy and arguments cannot exceed. A ch
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import queue_type, traits_of
+from leveret.broker.command import NOBODY, ClearPolicy, SetPolicy
 from leveret.broker.policy import Policies, Policy
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
@@ -25,31 +26,45 @@ REAPPLY_PIECE = 200
 class VhostPolicies(Policies):
     """The policies of a vhost's users, or those of its operator."""
 
-    __slots__ = ("_kind", "_vhost")
+    __slots__ = ("_kind", "_operator", "_vhost")
 
     def __init__(self, vhost: "VirtualHost", operator: bool = False) -> None:
         super().__init__(operator)
         self._vhost = vhost
+        self._operator = operator
         self._kind = "operator_policy" if operator else "policy"
 
-    def set(self, name: str, pattern: str, definition: dict[str, Any], *, priority: int = 0, apply_to: str = "all") -> None:
+    def set(
+        self,
+        name: str,
+        pattern: str,
+        definition: dict[str, Any],
+        *,
+        priority: int = 0,
+        apply_to: str = "all",
+        by: str = NOBODY,
+    ) -> None:
         """Set a policy; what it matches follows it from now on."""
         policy = Policy(name, pattern, definition, priority, apply_to)
         self.check(policy)
+        broker, vhost_name = self._vhost.broker, self._vhost.name
+        broker.record(
+            SetPolicy(vhost_name, name, pattern, definition, priority, apply_to, self._operator, by=by, at=broker.work.now)
+        )
         self.put(policy)
         facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
-        broker = self._vhost.broker
-        broker.storage.put(self._kind, self._vhost.name, name, facts)
-        broker.events.add(f"{self._kind}.set", self._vhost.name, name)
+        broker.storage.put(self._kind, vhost_name, name, facts)
+        broker.events.add(f"{self._kind}.set", vhost_name, name)
         self._have_followed()
 
-    def clear(self, name: str) -> None:
+    def clear(self, name: str, by: str = NOBODY) -> None:
         if name not in self.by_name:
             raise NotFound(f"policy '{name}' not found")
+        broker, vhost_name = self._vhost.broker, self._vhost.name
+        broker.record(ClearPolicy(vhost_name, name, self._operator, by=by, at=broker.work.now))
         self.remove(name)
-        broker = self._vhost.broker
-        broker.storage.remove(self._kind, self._vhost.name, name)
-        broker.events.add(f"{self._kind}.cleared", self._vhost.name, name)
+        broker.storage.remove(self._kind, vhost_name, name)
+        broker.events.add(f"{self._kind}.cleared", vhost_name, name)
         self._have_followed()
 
     def _have_followed(self) -> None:

@@ -27,12 +27,12 @@ class DeleteUnused(Task):
         self._queue = queue
 
     def run(self, work: Work) -> bool:
-        if not self._queue.deleted and not self._queue.consumer_count:
+        if not self._queue.deleted and not self._queue.consumer_count and not self._vhost.broker.follows:
             self._vhost.remove_queue(self._queue)
         return True
 
 
-class Unbind(Task):
+class UnbindTask(Task):
     """Removes bindings, some at a time, with the auto-delete exchanges that lose their last one; then `exchange`, if given.
 
     Its rows go last: after a crash in between it is there, with fewer bindings, and nobody was told that it is gone.

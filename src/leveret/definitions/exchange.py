@@ -1,7 +1,8 @@
 """Exchanges, but for those that every vhost has."""
 
 from leveret.broker.broker import Broker
-from leveret.broker.exchange import NOBODY, Exchange
+from leveret.broker.command import NOBODY, DeclareExchange, apply
+from leveret.broker.exchange import Exchange
 from leveret.broker.vhost import PREDECLARED
 from leveret.definitions.from_json import json_value
 from leveret.definitions.item import Facts, Item
@@ -37,12 +38,5 @@ def read(broker: Broker, item: Item) -> None:
 
 
 def restore(broker: Broker, vhost: str, name: str, row: Facts) -> None:
-    broker.find_vhost(vhost).declare_exchange(
-        name,
-        row["type"],
-        durable=True,
-        auto_delete=row["auto_delete"],
-        internal=row["internal"],
-        arguments=row["arguments"],
-        made_by=row.get("made_by", NOBODY),
-    )
+    by, flags = row.get("made_by", NOBODY), (True, row["auto_delete"], row["internal"])
+    apply(broker, DeclareExchange(vhost, name, row["type"], *flags, row["arguments"], by=by, at=broker.work.now))

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leveret.broker.broker import Broker
+from leveret.broker.command import NOBODY, DeclareQueue, apply
 from leveret.definitions.exchange import SYSTEM_EXCHANGES
 from leveret.definitions.file import BadFile, title_of
 from leveret.definitions.item import Facts, Item
@@ -82,7 +83,8 @@ def _rehearse(broker: Broker, copy: Broker) -> Iterator[None]:
                 twin.declare_exchange(exchange.name, exchange.kind, arguments=exchange.arguments)
                 yield
         for queue in list(vhost.queues.values()):
-            twin.restore_queue(queue.name, queue.auto_delete, queue.arguments, queue.durable)
+            flags = (queue.durable, queue.auto_delete, False)
+            apply(copy, DeclareQueue(vhost.name, queue.name, *flags, queue.arguments, by=NOBODY, at=copy.work.now))
             yield
         twin.set_default_queue_type(vhost.default_queue_type)
         twin.set_limits(vhost.limits)

@@ -2,6 +2,7 @@
 
 from leveret.broker.arguments import check_queue_arguments
 from leveret.broker.broker import Broker
+from leveret.broker.command import NOBODY, DeclareQueue, apply
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.definitions.from_json import json_value
@@ -35,8 +36,9 @@ def read(broker: Broker, item: Item) -> None:
         vhost.declare_queue(name, durable=durable, auto_delete=auto_delete, arguments=arguments)
         return
     check_queue_arguments(arguments, vhost.queue_title(name))
-    vhost.restore_queue(name, auto_delete, arguments, durable)
+    apply(broker, DeclareQueue(vhost.name, name, durable, auto_delete, False, arguments, by=NOBODY, at=broker.work.now))
 
 
 def restore(broker: Broker, vhost: str, name: str, row: Facts) -> None:
-    broker.find_vhost(vhost).restore_queue(name, row["auto_delete"], row["arguments"])
+    arguments, at = row["arguments"], broker.work.now
+    apply(broker, DeclareQueue(vhost, name, True, row["auto_delete"], False, arguments, by=NOBODY, at=at))

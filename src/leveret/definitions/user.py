@@ -34,8 +34,9 @@ class UserDefinition(Definition, frozen=True):
             user = broker.add_user(self.name, self.password, tags, self.loopback_only)
         else:
             user = broker.add_hashed_user(self.name, self.password_hash, self.hashing_algorithm, tags, self.loopback_only)
-        # Also of one that was there before, who keeps it otherwise; it is stored with the limits.
-        user.loopback_only = self.loopback_only
+        if user.loopback_only != self.loopback_only:
+            # One that was there before keeps it otherwise.
+            broker.set_loopback_only(self.name, self.loopback_only)
         broker.set_user_limits(self.name, self.limits)
 
 

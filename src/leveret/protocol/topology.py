@@ -100,7 +100,8 @@ def on_exchange_delete(channel: "Channel", m: ExchangeDelete) -> None:
 def on_exchange_bind(channel: "Channel", m: ExchangeBind) -> None:
     source, destination = _exchanges(channel, m)
     channel.vhost.exchange(source)
-    channel.vhost.bind(source, channel.vhost.exchange(destination), m.routing_key, m.arguments)
+    found = channel.vhost.exchange(destination)
+    channel.vhost.bind(source, found, m.routing_key, m.arguments, by=channel.session.rights.user_name)
     reply_stored(channel, m.no_wait, ExchangeBindOk())
 
 
@@ -108,7 +109,8 @@ def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
     source, destination = _exchanges(channel, m)
     exchange = channel.vhost.exchanges.get(destination)
     if exchange is not None:
-        channel.vhost.unbind(source, exchange, m.routing_key, m.arguments, channel.session)
+        session = channel.session
+        channel.vhost.unbind(source, exchange, m.routing_key, m.arguments, session, by=session.rights.user_name)
     when_unbound(channel, lambda: reply_stored(channel, m.no_wait, ExchangeUnbindOk()))
 
 
@@ -142,19 +144,19 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
 
 
 def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
-    name = channel.queue_name(m.queue)
-    channel.session.rights.check_queue("configure", stripped(name))
+    name, rights = channel.queue_name(m.queue), channel.session.rights
+    rights.check_queue("configure", stripped(name))
     queue = channel.vhost.deletable_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
     answer = QueueDeleteOk(0 if queue is None else queue.ready_count)
     # RabbitMQ: the answer goes before what the queue's consumers on this channel hear.
     if queue is None or m.no_wait or not queue.durable:
         reply(channel, m.no_wait, answer)
         if queue is not None:
-            channel.vhost.remove_queue(queue)
+            channel.vhost.remove_queue(queue, by=rights.user_name)
             when_unbound(channel, nothing)
         return
     channel.held_cancels = []
-    channel.vhost.remove_queue(queue)
+    channel.vhost.remove_queue(queue, by=rights.user_name)
 
     def removed() -> None:
         channel.session.do(Await(channel.broker.storage, lambda: channel.answer_before_cancels(answer)))
@@ -179,7 +181,7 @@ def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
     _check_binding(channel, "queue", name, source, key)
     channel.vhost.exchange(source)
     queue = channel.vhost.queue(name, channel.session)
-    channel.vhost.bind(source, queue, key, m.arguments)
+    channel.vhost.bind(source, queue, key, m.arguments, by=channel.session.rights.user_name)
     reply_stored(channel, m.no_wait, QueueBindOk(), queue.durable)
 
 
@@ -189,7 +191,8 @@ def on_queue_unbind(channel: "Channel", m: QueueUnbind) -> None:
     _check_binding(channel, "queue", name, source, key)
     queue = channel.vhost.queues.get(name)
     if queue is not None:
-        channel.vhost.unbind(source, queue, key, m.arguments, channel.session)
+        session = channel.session
+        channel.vhost.unbind(source, queue, key, m.arguments, session, by=session.rights.user_name)
     when_unbound(channel, lambda: reply_stored(channel, False, QueueUnbindOk()))
 
 

@@ -5,9 +5,9 @@ Beyond RabbitMQ: looking at them without side effects, moving them, putting dead
 
 from typing import Any
 
+from leveret.broker.declaration import check_access
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
-from leveret.broker.vhost import check_access
 from leveret.management.answers import Answer, bad_request, done
 from leveret.management.api.queues import find_queue
 from leveret.management.asking import Ask, parse_bool, parse_int

@@ -5,7 +5,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from leveret import __version__
-from leveret.broker.vhost import EXCHANGE_TYPES
+from leveret.broker.declaration import EXCHANGE_TYPES
 from leveret.management.answers import Answer, not_found
 from leveret.management.asking import Ask
 from leveret.management.figures import (
