@@ -1,7 +1,7 @@
 """Users: their passwords, tags, limits and rights.
 
 Passwords are kept as RabbitMQ keeps them, base64 of a 4-byte salt and a digest of salt and password, so that definitions
-move both ways. Knows no protocol: who is logged in is a `Presence`.
+move both ways. Knows no protocol: who is logged in is a `ConnectedClient`.
 """
 
 import base64
@@ -30,7 +30,7 @@ DIGESTS = {
 }
 
 
-class Presence(Protocol):
+class ConnectedClient(Protocol):
     """A connection that is logged in, as the model sees it."""
 
     vhost: "VirtualHost"
@@ -65,7 +65,7 @@ class User:
         self.loopback_only = loopback_only
         self.limits: dict[str, int] = {}
         self.rights: dict[str, Rights] = {}
-        self.present: dict[Presence, None] = {}
+        self.present: dict[ConnectedClient, None] = {}
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the password; a blank one never is."""
@@ -82,7 +82,7 @@ class User:
         return rights
 
     def channel_count(self) -> int:
-        return sum(len(presence.channels) for presence in self.present)
+        return sum(len(client.channels) for client in self.present)
 
 
 class TrustedUser(User):

@@ -213,8 +213,8 @@ class Broker:
             self.storage.remove("permission", rights.vhost_name, name)
         self.changed()
         self.events.add("user.deleted", None, name)
-        for presence in list(user.present):
-            presence.shut(f"user '{name}' is deleted")
+        for client in list(user.present):
+            client.shut(f"user '{name}' is deleted")
 
     def find_user(self, name: str) -> User:
         user = self.users.get(name)
@@ -305,7 +305,7 @@ class Broker:
     def shovel_count(self) -> int:
         return sum(len(vhost.parameters.values) for vhost in self.vhosts.values())
 
-    def why_not(self, user: User, vhost_name: str) -> str | None:
+    def entry_refusal(self, user: User, vhost_name: str) -> str | None:
         """Why this user may not enter a vhost; None if it may."""
         if vhost_name in self.vhosts and user.rights_in(vhost_name).granted:
             return None
@@ -326,9 +326,9 @@ class Broker:
         self._store_rights(self.users[user_name].rights_in(vhost_name))
         self.events.add("permission.changed", vhost_name, user_name)
         self.changed()
-        for presence in list(self.users[user_name].present):
-            if presence.vhost.name == vhost_name:
-                presence.recheck()
+        for client in list(self.users[user_name].present):
+            if client.vhost.name == vhost_name:
+                client.recheck()
 
 
 def check_patterns(patterns: tuple[str, ...]) -> None:

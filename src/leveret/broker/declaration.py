@@ -1,4 +1,4 @@
-"""Whether an exchange or a queue may be declared so, or deleted: the checks of what is not there yet, and of what is.
+"""Whether an exchange or a queue may be declared so, bound or deleted: the checks of what is there and of what is not.
 
 They stand in RabbitMQ's order, rights among them; whoever declares for nobody has none to check. Texts are RabbitMQ's.
 """
@@ -11,7 +11,7 @@ from leveret.broker.equivalence import check_same, check_same_argument
 from leveret.broker.exchange import Exchange
 from leveret.broker.exchange_types import PLAIN_TYPES
 from leveret.broker.limit import check_queue_limit
-from leveret.broker.name import check_name_argument, check_unreserved
+from leveret.broker.name import check_name_argument, check_not_default, check_unreserved
 from leveret.broker.queue import Queue
 from leveret.broker.rights import Rights
 from leveret.errors import NotImplementedFault, PreconditionFailed, ResourceLocked
@@ -89,6 +89,22 @@ def check_deletable(queue: Queue, if_unused: bool, if_empty: bool) -> None:
         raise PreconditionFailed(f"{queue.title} not empty")
     if if_unused and queue.consumer_count:
         raise PreconditionFailed(f"{queue.title} in use")
+
+
+def check_may_bind(
+    vhost: "VirtualHost", rights: Rights, to_queue: bool, destination: str, source: str, routing_key: str
+) -> None:
+    """Write on the destination, read on the source, and read on the topic; RabbitMQ asks in this order."""
+    if to_queue:
+        rights.check_queue("write", destination)
+    else:
+        rights.check_exchange("write", destination)
+        check_not_default(destination)
+    check_not_default(source)
+    rights.check_exchange("read", source)
+    exchange = vhost.exchanges.get(source)
+    if exchange is not None and exchange.kind == "topic":
+        rights.check_topic("read", source, routing_key)
 
 
 def check_access(queue: Queue, owner: object) -> None:

@@ -48,7 +48,7 @@ class Parameters:
 
     def _set_shovel(self, name: str, value: Any, user: User | None, by: str) -> None:
         broker = self._vhost.broker
-        check_shovel(name, value, None if user is None else lambda vhost_name: broker.why_not(user, vhost_name))
+        check_shovel(name, value, None if user is None else lambda vhost_name: broker.entry_refusal(user, vhost_name))
         key = (SHOVEL_COMPONENT, name)
         if key not in self.values and broker.shovel_count() >= SHOVELS_MAX:
             raise PreconditionFailed(f"component {SHOVEL_COMPONENT} is limited to {SHOVELS_MAX} per node")

@@ -11,7 +11,7 @@ broker's epoch, which drops remembered routes. Knows no channel or connection: a
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.access import Presence
+from leveret.broker.access import ConnectedClient
 from leveret.broker.arguments import queue_type, traits_of
 from leveret.broker.binding import Binding, inbound, name_of
 from leveret.broker.command import (
@@ -85,7 +85,7 @@ class VirtualHost:
         self.parameters = Parameters(self)
         self.tracing = False
         self.deleted = False
-        self.present: dict[Presence, None] = {}
+        self.present: dict[ConnectedClient, None] = {}
         self.policies = VhostPolicies(self)
         self.operator_policies = VhostPolicies(self, operator=True)
         self.exchanges: dict[str, Exchange] = {}
@@ -297,28 +297,16 @@ class VirtualHost:
             self.broker.storage.adopt(queue, self.name, "queue", facts)
         return queue
 
-    def make_hidden_queue(self, name: str, title: str, durable: bool = False) -> Queue:
-        """A queue for an exchange that keeps messages; no client can reach it."""
-        queue = Queue(name, title, self.broker.work, {}, self.broker.timers)
-        queue.hidden = True
-        queue.durable = durable
-        self.hidden[queue] = None
-        if durable:
-            self.broker.storage.adopt(queue, self.name, "hidden", {})
-        return queue
-
-    def remove_hidden_queue(self, queue: Queue) -> None:
-        """Remove such a queue with its messages."""
-        self.hidden.pop(queue, None)
-        if queue.durable:
-            self.broker.storage.abandon(queue, self.name, "hidden")
-        queue.delete()
-        queue.dead.clear()
-
-    def delete_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> int:
+    def delete_queue(
+        self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False, rights: Rights | None = None
+    ) -> int:
         """Delete a queue and return how many messages were ready; one that is not there is fine."""
+        if rights is not None:
+            rights.check_queue("configure", stripped(name))
         queue = self.deletable_queue(name, owner, if_unused=if_unused, if_empty=if_empty)
-        return 0 if queue is None else self.remove_queue(queue)
+        if queue is None:
+            return 0
+        return self.remove_queue(queue, by=NOBODY if rights is None else rights.user_name)
 
     def deletable_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> Queue | None:
         """The queue of that name if it may be deleted so; None if there is none."""
@@ -364,13 +352,7 @@ class VirtualHost:
             self.broker.storage.put("binding", self.name, name_of(binding), {"arguments": arguments})
 
     def unbind(
-        self,
-        source: str,
-        destination: "Destination",
-        routing_key: str,
-        arguments: Table,
-        owner: object,
-        by: str = NOBODY,
+        self, source: str, destination: "Destination", routing_key: str, arguments: Table, owner: object, by: str = NOBODY
     ) -> None:
         """Unbind for connection `owner`; what is not there is fine."""
         exchange = self.exchanges.get(source)
@@ -460,16 +442,16 @@ class VirtualHost:
         self.tracing = tracing
         self.store()
         self.broker.changed()
-        for presence in self.present:
-            presence.recheck()
+        for client in self.present:
+            client.recheck()
 
     def close(self) -> None:
         """It is deleted: end its connections, and remove everything."""
         # Storage has heard of it; another one of this name may be there before everything is removed.
         self.deleted = True
         self.parameters.close()
-        for presence in list(self.present):
-            presence.shut(f"vhost '{self.name}' is deleted")
+        for client in list(self.present):
+            client.shut(f"vhost '{self.name}' is deleted")
         self.broker.work.add(Demolish(self))
 
     def route(self, exchange: Exchange, routing_key: str, properties: Properties | None) -> list[Queue]:

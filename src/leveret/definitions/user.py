@@ -6,6 +6,7 @@ import msgspec
 
 from leveret.broker.access import SHA256, User
 from leveret.broker.broker import Broker
+from leveret.broker.command import NOBODY
 from leveret.broker.limit import USER_LIMITS, check_limits
 from leveret.definitions.definition import Definition
 from leveret.definitions.item import Facts, Item, tags_of
@@ -54,7 +55,7 @@ def read(broker: Broker, item: Item) -> None:
     put_user(broker, item.name("name"), item, item.version)
 
 
-def put_user(broker: Broker, name: str, found: Facts | Item, version: str = "") -> None:
+def put_user(broker: Broker, name: str, found: Facts | Item, version: str = "", by: str = NOBODY) -> None:
     """Make or change a user as RabbitMQ does. Without a password and a hash it can no longer log in with one.
 
     Rights and limits that are not named stay; `permissions`, by vhost, are for a new user only.
@@ -76,13 +77,13 @@ def put_user(broker: Broker, name: str, found: Facts | Item, version: str = "") 
     local = name == LOCAL_USER
     if "password_hash" in found:
         hashing = str(found.get("hashing_algorithm") or _hashing_of(version))
-        broker.add_hashed_user(name, str(found.get("password_hash")), hashing, tags, local)
+        broker.add_hashed_user(name, str(found.get("password_hash")), hashing, tags, local, by)
     else:
-        broker.add_user(name, str(found.get("password") or ""), tags, local)
+        broker.add_user(name, str(found.get("password") or ""), tags, local, by)
     if limits:
-        broker.set_user_limits(name, {**broker.users[name].limits, **limits})
-    for vhost, patterns in rights.items():
-        broker.set_permissions(name, vhost, *patterns)
+        broker.set_user_limits(name, {**broker.users[name].limits, **limits}, by)
+    for vhost, (configure, write, read) in rights.items():
+        broker.set_permissions(name, vhost, configure, write, read, by)
 
 
 def _permissions(broker: Broker, found: Any) -> dict[str, list[str]]:

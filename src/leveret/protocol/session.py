@@ -28,7 +28,7 @@ class Session:
     `now` is the time of the current pass (ms); `reads` how often something was read from the client; `method_index` the
     method in hand, for error replies, 0 if none; `pending` a task that must end before the next frame is looked at;
     `confirming` the channels with confirms to tell. `blocked` is set while no frame is looked at because the client has
-    published and publishers are stopped. To the model it is a `Presence`.
+    published and publishers are stopped. To the model it is a `ConnectedClient`.
     """
 
     __slots__ = (

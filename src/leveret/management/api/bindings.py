@@ -5,18 +5,19 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from leveret.broker.binding import Binding
+from leveret.broker.declaration import check_may_bind
 from leveret.broker.exchange import Exchange
+from leveret.broker.name import stripped
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.management.answers import Answer, done, not_found
 from leveret.management.asking import Ask
-from leveret.management.direct import client_of, unbound
+from leveret.management.direct import unbound
 from leveret.management.pieces import listed_in_pieces
 from leveret.management.properties_key import EMPTY, arguments_hash, properties_key, unquoted
 from leveret.management.routes import USER, VHOST, Route
 from leveret.management.texts import find, text
 from leveret.management.values import parse_key, parse_table, plain
-from leveret.wire.spec import ExchangeBind, ExchangeUnbind, Method, QueueBind, QueueUnbind
 from leveret.wire.values import Table
 
 Found = tuple[str, Binding]
@@ -111,7 +112,7 @@ async def post_binding(ask: Ask) -> Answer:
     destinations(ask)
     key = parse_key(ask.body.get("routing_key"))
     arguments = parse_table(ask.body.get("arguments"))
-    await ask.change(client_of(ask).call, bind_method(ask, key, arguments))
+    await ask.change(bind, ask, key, arguments)
     found = properties_key(key, arguments)
     # RabbitMQ: relative to the path that was asked for.
     return Answer(
@@ -119,18 +120,19 @@ async def post_binding(ask: Ask) -> Answer:
     )
 
 
-def bind_method(ask: Ask, routing_key: str, arguments: Table) -> Method:
-    source, destination = ask.path["source"], ask.path["destination"]
-    if ask.path["kind"] == "q":
-        return QueueBind(destination, source, routing_key, no_wait=True, arguments=arguments)
-    return ExchangeBind(destination, source, routing_key, no_wait=True, arguments=arguments)
+def bind(ask: Ask, routing_key: str, arguments: Table) -> None:
+    vhost, to_queue = ask.vhost, ask.path["kind"] == "q"
+    source, name = stripped(ask.path["source"]), stripped(ask.path["destination"])
+    check_may_bind(vhost, ask.rights, to_queue, name, source, routing_key)
+    vhost.exchange(source)
+    destination = vhost.queue(name, None) if to_queue else vhost.exchange(name)
+    vhost.bind(source, destination, routing_key, arguments, by=ask.user.name)
 
 
-def unbind_method(ask: Ask, binding: Binding) -> Method:
-    source, destination = binding.source.name, binding.destination.name
-    if ask.path["kind"] == "q":
-        return QueueUnbind(destination, source, binding.routing_key, arguments=binding.arguments)
-    return ExchangeUnbind(destination, source, binding.routing_key, no_wait=True, arguments=binding.arguments)
+def unbind(ask: Ask, binding: Binding) -> None:
+    vhost, source, destination, key = ask.vhost, binding.source.name, binding.destination, binding.routing_key
+    check_may_bind(vhost, ask.rights, destination.is_queue, destination.name, source, key)
+    vhost.unbind(source, destination, key, binding.arguments, None, by=ask.user.name)
 
 
 def find_binding(ask: Ask) -> Binding:
@@ -155,7 +157,7 @@ def get_binding(ask: Ask) -> dict[str, Any]:
 
 async def delete_binding(ask: Ask) -> Answer:
     """Unbind."""
-    await ask.change(client_of(ask).call, unbind_method(ask, find_binding(ask)))
+    await ask.change(unbind, ask, find_binding(ask))
     await unbound(ask)
     return done()
 

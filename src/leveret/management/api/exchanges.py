@@ -19,7 +19,6 @@ from leveret.management.rates import with_rates
 from leveret.management.routes import USER, VHOST, Route
 from leveret.management.values import parse_key, parse_properties, parse_table, plain
 from leveret.wire.properties import Properties
-from leveret.wire.spec import ExchangeDeclare, ExchangeDelete
 
 
 def exchange_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
@@ -79,23 +78,22 @@ async def put_exchange(ask: Ask) -> Answer:
     if not isinstance(kind, str):
         raise bad_request("type must be text")
     check_place(ask)
-    declare = ExchangeDeclare(
+    await ask.change(
+        ask.vhost.declare_exchange,
         name,
         kind,
         durable=parse_bool(body.get("durable", False), "durable"),
         auto_delete=parse_bool(body.get("auto_delete", False), "auto_delete"),
         internal=parse_bool(body.get("internal", False), "internal"),
         arguments=parse_table(body.get("arguments")),
-        no_wait=True,
+        rights=ask.rights,
     )
-    await ask.change(client_of(ask).call, declare)
     return created(existed)
 
 
 async def delete_exchange(ask: Ask) -> Answer:
     """Delete an exchange; `if-unused` is heeded."""
-    delete = ExchangeDelete(find_exchange(ask).name, if_unused=ask.flag("if-unused"), no_wait=True)
-    await ask.change(client_of(ask).call, delete)
+    await ask.change(ask.vhost.delete_exchange, find_exchange(ask).name, ask.flag("if-unused"), ask.rights)
     await unbound(ask)
     return done()
 

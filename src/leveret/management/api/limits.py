@@ -38,7 +38,7 @@ async def put_vhost_limit(ask: Ask) -> Result:
     vhost = vhost_to_change(ask)
     limits = {**vhost.limits, **the_limit(ask)}
     try:
-        await ask.change(vhost.set_limits, limits)
+        await ask.change(vhost.set_limits, limits, by=ask.user.name)
     except PreconditionFailed as error:
         raise invalid(error) from None
     return done()
@@ -47,7 +47,7 @@ async def put_vhost_limit(ask: Ask) -> Result:
 async def delete_vhost_limit(ask: Ask) -> Result:
     """Clear one limit of a vhost."""
     vhost = vhost_to_change(ask)
-    await ask.change(vhost.set_limits, without(vhost.limits, ask.path["name"]))
+    await ask.change(vhost.set_limits, without(vhost.limits, ask.path["name"]), by=ask.user.name)
     return done()
 
 
@@ -57,7 +57,7 @@ async def put_user_limit(ask: Ask) -> Result:
     if user is None:
         raise bad_request("no_such_user")
     try:
-        await ask.change(ask.broker.set_user_limits, user.name, {**user.limits, **the_limit(ask)})
+        await ask.change(ask.broker.set_user_limits, user.name, {**user.limits, **the_limit(ask)}, by=ask.user.name)
     except PreconditionFailed as error:
         raise bad_request(str(error)) from None
     return done()
@@ -66,7 +66,7 @@ async def put_user_limit(ask: Ask) -> Result:
 async def delete_user_limit(ask: Ask) -> Result:
     """Clear one limit of a user."""
     user = the_user(ask)
-    await ask.change(ask.broker.set_user_limits, user.name, without(user.limits, ask.path["name"]))
+    await ask.change(ask.broker.set_user_limits, user.name, without(user.limits, ask.path["name"]), by=ask.user.name)
     return done()
 
 

@@ -117,7 +117,7 @@ def get_cluster_name(ask: Ask) -> Result:
 async def put_cluster_name(ask: Ask) -> Result:
     """Name the cluster."""
     (name,) = ask.need("name")
-    await ask.change(ask.broker.set_parameter, CLUSTER_NAME, checked_name(str(name), "name"))
+    await ask.change(ask.broker.set_parameter, CLUSTER_NAME, checked_name(str(name), "name"), by=ask.user.name)
     return Answer(None, 204)
 
 

@@ -61,7 +61,7 @@ async def put_parameter(ask: Ask) -> Result:
 async def delete_parameter(ask: Ask) -> Result:
     """Clear a parameter."""
     _, component, name, _ = the_parameter(ask)
-    await ask.change(ask.vhost.parameters.clear, component, name)
+    await ask.change(ask.vhost.parameters.clear, component, name, by=ask.user.name)
     return done()
 
 
@@ -93,13 +93,13 @@ async def put_global_parameter(ask: Ask) -> Result:
     (value,) = ask.need("value")
     name = ask.name("name")
     existed = name in ask.broker.parameters
-    await ask.change(ask.broker.set_parameter, name, value)
+    await ask.change(ask.broker.set_parameter, name, value, by=ask.user.name)
     return created(existed)
 
 
 async def delete_global_parameter(ask: Ask) -> Result:
     """Clear a parameter of the whole broker."""
-    await ask.change(ask.broker.clear_parameter, the_global_parameter(ask)[0])
+    await ask.change(ask.broker.clear_parameter, the_global_parameter(ask)[0], by=ask.user.name)
     return done()
 
 

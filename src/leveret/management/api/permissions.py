@@ -108,7 +108,7 @@ async def put_permission(ask: Ask) -> Result:
     configure, write, read = patterns(ask, "configure", "write", "read")
     rights = ask.broker.users[user].rights.get(vhost)
     existed = rights is not None and rights.granted
-    await ask.change(ask.broker.set_permissions, user, vhost, configure, write, read)
+    await ask.change(ask.broker.set_permissions, user, vhost, configure, write, read, by=ask.user.name)
     return created(existed)
 
 
@@ -117,7 +117,7 @@ async def delete_permission(ask: Ask) -> Result:
     rights = the_rights(ask)
     if not rights.granted:
         raise not_found()
-    await ask.change(ask.broker.clear_permissions, rights.user_name, rights.vhost_name)
+    await ask.change(ask.broker.clear_permissions, rights.user_name, rights.vhost_name, by=ask.user.name)
     return done()
 
 
@@ -137,7 +137,7 @@ async def put_topic_permission(ask: Ask) -> Result:
     checked_name(exchange, "exchange")
     rights = ask.broker.users[user].rights.get(vhost)
     existed = rights is not None and bool(rights.topics)
-    await ask.change(ask.broker.set_topic_permissions, user, vhost, exchange, write, read)
+    await ask.change(ask.broker.set_topic_permissions, user, vhost, exchange, write, read, by=ask.user.name)
     return created(existed)
 
 
@@ -146,7 +146,7 @@ async def delete_topic_permission(ask: Ask) -> Result:
     rights = the_rights(ask)
     check_topics(ask, rights)
     exchange = ask.path.get("exchange")
-    await ask.change(ask.broker.clear_topic_permissions, rights.user_name, rights.vhost_name, exchange)
+    await ask.change(ask.broker.clear_topic_permissions, rights.user_name, rights.vhost_name, exchange, by=ask.user.name)
     return done()
 
 

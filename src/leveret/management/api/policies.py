@@ -73,7 +73,7 @@ class Kind:
         facts = {"priority": number(ask.body.get("priority") or 0), "apply_to": ask.body.get("apply-to") or "all"}
         existed = name in self.of(vhost).by_name
         try:
-            await ask.change(self.of(vhost).set, name, pattern, definition, **facts)
+            await ask.change(self.of(vhost).set, name, pattern, definition, **facts, by=ask.user.name)
         except PreconditionFailed as error:
             raise invalid(error) from None
         return created(existed)
@@ -81,7 +81,7 @@ class Kind:
     async def delete(self, ask: Ask) -> Result:
         """Clear a policy."""
         vhost, policy = self.find(ask)
-        await ask.change(self.of(vhost).clear, policy.name)
+        await ask.change(self.of(vhost).clear, policy.name, by=ask.user.name)
         return done()
 
     def routes(self, base: str, level: str) -> list[Route]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leveret.broker.arguments import queue_type
+from leveret.broker.declaration import check_access
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
@@ -20,7 +21,7 @@ from leveret.management.backlog import (
     sizes,
 )
 from leveret.management.consuming import connection_details, consumers_of
-from leveret.management.direct import check_place, client_of, unbound
+from leveret.management.direct import check_place, unbound
 from leveret.management.lists import chosen
 from leveret.management.moments import moment
 from leveret.management.parts import QUEUE_PUBLISHING, brought, by_channels
@@ -28,7 +29,8 @@ from leveret.management.pieces import listed_in_pieces
 from leveret.management.rates import with_rates
 from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Route
 from leveret.management.values import parse_table, plain
-from leveret.wire.spec import QueueDeclare, QueueDelete, QueuePurge
+from leveret.protocol.reply_to import NAME as REPLY_TO
+from leveret.protocol.reply_to import check_reply_to
 
 # What is asked for with `disable_stats`.
 DEFINED = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "state")
@@ -149,22 +151,27 @@ async def put_queue(ask: Ask) -> Answer:
     name, body = ask.name("queue"), ask.body
     existed = name in ask.vhost.queues
     check_place(ask)
-    declare = QueueDeclare(
+    durable = parse_bool(body.get("durable", False), "durable")
+    auto_delete = parse_bool(body.get("auto_delete", False), "auto_delete")
+    arguments = parse_table(body.get("arguments"))
+    if name.startswith(REPLY_TO):
+        check_reply_to(ask.broker, ask.vhost, name)
+        return created(existed)
+    await ask.change(
+        ask.vhost.declare_queue,
         name,
-        durable=parse_bool(body.get("durable", False), "durable"),
-        auto_delete=parse_bool(body.get("auto_delete", False), "auto_delete"),
-        arguments=parse_table(body.get("arguments")),
-        no_wait=True,
+        durable=durable,
+        auto_delete=auto_delete,
+        arguments=arguments,
+        rights=ask.rights,
     )
-    await ask.change(client_of(ask).call, declare)
     return created(existed)
 
 
 async def delete_queue(ask: Ask) -> Answer:
     """Delete a queue; `if-empty` and `if-unused` are heeded."""
-    queue = find_queue(ask)
-    delete = QueueDelete(queue.name, if_unused=ask.flag("if-unused"), if_empty=ask.flag("if-empty"), no_wait=True)
-    await ask.change(client_of(ask).call, delete)
+    name, if_unused, if_empty = find_queue(ask).name, ask.flag("if-unused"), ask.flag("if-empty")
+    await ask.change(ask.vhost.delete_queue, name, None, if_unused=if_unused, if_empty=if_empty, rights=ask.rights)
     await unbound(ask)
     return done()
 
@@ -177,7 +184,9 @@ async def get_queue_bindings(ask: Ask) -> Answer:
 async def purge_queue(ask: Ask) -> Answer:
     """Drop all ready messages of a queue."""
     queue = find_queue(ask)
-    ask.node.do(lambda: client_of(ask).call(QueuePurge(queue.name, no_wait=True)))
+    ask.rights.check_queue("read", queue.name)
+    check_access(queue, None)
+    ask.node.do(queue.purge)
     discard = queue.discard
     if discard is not None:
         await ask.node.until(lambda: discard.done)

@@ -92,7 +92,7 @@ async def delete_shovel(ask: Ask) -> Result:
     """End a shovel for good, by clearing its parameter; one that is not there is no fault."""
     vhost, name = ask.vhost, ask.path["name"]
     if (COMPONENT, name) in vhost.parameters.values:
-        await ask.change(vhost.parameters.clear, COMPONENT, name)
+        await ask.change(vhost.parameters.clear, COMPONENT, name, by=ask.user.name)
     return done()
 
 

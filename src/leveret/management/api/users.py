@@ -53,7 +53,7 @@ async def put_user(ask: Ask) -> Result:
     name = ask.name("user")
     existed = name in ask.broker.users
     try:
-        await ask.change(put, ask.broker, name, ask.body)
+        await ask.change(put, ask.broker, name, ask.body, by=ask.user.name)
     except PreconditionFailed as error:
         raise bad_request(str(error)) from None
     return created(existed)
@@ -61,7 +61,7 @@ async def put_user(ask: Ask) -> Result:
 
 async def delete_user(ask: Ask) -> Result:
     """Delete a user, and end its connections."""
-    await ask.change(ask.broker.delete_user, the_user(ask).name)
+    await ask.change(ask.broker.delete_user, the_user(ask).name, by=ask.user.name)
     return done()
 
 
@@ -74,7 +74,7 @@ async def delete_users(ask: Ask) -> Result:
     def delete() -> None:
         for name in names:
             if name in ask.broker.users:
-                ask.broker.delete_user(name)
+                ask.broker.delete_user(name, by=ask.user.name)
 
     await ask.change(delete)
     return done()

@@ -64,16 +64,16 @@ async def put_vhost(ask: Ask) -> Result:
     existed = name in ask.broker.vhosts
 
     def make() -> None:
-        vhost = ask.broker.add_vhost(name)
+        vhost = ask.broker.add_vhost(name, by=ask.user.name)
         if not existed or "description" in body or "tags" in body or metadata:
-            vhost.describe(description, tags)
+            vhost.describe(description, tags, by=ask.user.name)
         if kind not in (None, "undefined", "null", ""):
-            vhost.set_default_queue_type(str(kind))
+            vhost.set_default_queue_type(str(kind), by=ask.user.name)
         if tracing is not None and tracing != vhost.tracing:
-            vhost.set_tracing(tracing)
+            vhost.set_tracing(tracing, by=ask.user.name)
         if not existed and ask.user.name in ask.broker.users:
             # RabbitMQ: whoever makes a vhost through the API may use it.
-            ask.broker.set_permissions(ask.user.name, name, ".*", ".*", ".*")
+            ask.broker.set_permissions(ask.user.name, name, ".*", ".*", ".*", by=ask.user.name)
 
     await ask.change(make)
     return created(existed)
@@ -81,7 +81,7 @@ async def put_vhost(ask: Ask) -> Result:
 
 async def delete_vhost(ask: Ask) -> Result:
     """Delete a vhost with everything in it."""
-    await ask.change(ask.broker.delete_vhost, ask.vhost.name)
+    await ask.change(ask.broker.delete_vhost, ask.vhost.name, by=ask.user.name)
     return done()
 
 
