@@ -15,6 +15,7 @@ from tests.store.support import Rig, body, letter
 
 from leveret.broker.consumer import Consumer, Window
 from leveret.broker.deduplication import HEADER, key_of
+from leveret.broker.dispatch import cancel, dispatch, resume, subscribe
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.queue import Queue
 from leveret.broker.relief import Relief
@@ -208,10 +209,10 @@ class Life:
         queue = self.queue()
         eater = self.eaters.pop(queue.name, None)
         if eater is not None:
-            queue.cancel(eater)
+            cancel(queue, eater)
         else:
             self.eaters[queue.name] = eater = Eater(self, self.choice.choice([0, 5, 30]))
-            queue.subscribe(eater)
+            subscribe(queue, eater)
 
     def some_unacked(self) -> list[Entry]:
         number = self.choice.randint(0, len(self.unacked))
@@ -222,7 +223,7 @@ class Life:
 
     def resume(self) -> None:
         for name, eater in list(self.eaters.items()):
-            self.rig.vhost.queues[name].resume(eater)
+            resume(self.rig.vhost.queues[name], eater)
 
     def acknowledge(self) -> None:
         for entry in self.some_unacked():
@@ -241,7 +242,7 @@ class Life:
         for queue, entries in by_queue.items():
             queue.requeue(entries)
         for queue in list(self.rig.vhost.queues.values()):
-            queue.dispatch()
+            dispatch(queue)
         self.resume()
 
     def reject(self) -> None:

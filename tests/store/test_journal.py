@@ -4,6 +4,7 @@ import pytest
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.support import Rig, Taker, letter
 
+from leveret.broker.dispatch import subscribe
 from leveret.store.journal import LOOK_EVERY, Journal, merged
 from leveret.store.layout import COMMIT, MARK, MESSAGE, PURGE, REQUEUE, SETTLE
 from leveret.store.records import read_head, read_numbers, read_place
@@ -199,7 +200,7 @@ def test_without_consumers_acknowledging_nothing_of_it_stays_on_disk(rig: Rig) -
     """SPEC §8.3: a message given to a consumer without acknowledgement in the turn it came does not come back."""
     rig.publish(letter(b"x", "a"))
     taker = Taker()
-    rig.vhost.queues["a"].subscribe(taker)
+    subscribe(rig.vhost.queues["a"], taker)
     assert [entry.seq for entry in taker.taken] == [1]
     rig.settle_down()
     assert rig.again().bodies("a") == []

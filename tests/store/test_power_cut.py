@@ -558,8 +558,8 @@ def test_power_cuts_hit_paging_and_compaction_too() -> None:
     for _ in range(40):
         life.live(50)
         life.write()
-        paged += sum(queue.pages.count for queue in rig.store.queues.values())
-        loading += len([queue for queue in rig.store.queues.values() if queue.loading is not None])
+        paged += sum(queue.backlog.pages.count for queue in rig.store.queues.values())
+        loading += len([queue for queue in rig.store.queues.values() if queue.backlog.loading is not None])
         stubs += len([entry for entry in life.unacked if is_stub(entry.message)])
     numbers = sorted(rig.store.journal.segments)
     assert numbers[0] > 1

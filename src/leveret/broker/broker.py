@@ -22,13 +22,13 @@ from leveret.broker.command import (
     SetUserLimits,
 )
 from leveret.broker.events import Events
-from leveret.broker.limit import USER_LIMITS, check_connection_limits, check_limits
 from leveret.broker.patterns import BadPattern, Pattern
 from leveret.broker.queue import Queue
 from leveret.broker.rights import PERMISSIONS, Rights
 from leveret.broker.settings import Settings
 from leveret.broker.storage import Storage
 from leveret.broker.tally import Tally
+from leveret.broker.tenant_limit import USER_LIMITS, check_connection_limits, check_limits
 from leveret.broker.timers import Timers
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work

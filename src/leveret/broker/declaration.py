@@ -10,10 +10,10 @@ from leveret.broker.delayed import DelayedExchange
 from leveret.broker.equivalence import check_same, check_same_argument
 from leveret.broker.exchange import Exchange
 from leveret.broker.exchange_types import PLAIN_TYPES
-from leveret.broker.limit import check_queue_limit
 from leveret.broker.name import check_name_argument, check_not_default, check_unreserved
 from leveret.broker.queue import Queue
 from leveret.broker.rights import Rights
+from leveret.broker.tenant_limit import check_queue_limit
 from leveret.errors import NotImplementedFault, PreconditionFailed, ResourceLocked
 from leveret.wire.values import Table
 

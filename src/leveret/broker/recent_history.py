@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import Traits
 from leveret.broker.binding import Binding
+from leveret.broker.dispatch import push
 from leveret.broker.exchange import FanoutExchange
 from leveret.broker.hidden_queue import make_hidden_queue
 from leveret.broker.message import Message
@@ -52,7 +53,7 @@ class Replay(Task):
 
     def _give(self, message: Message, now: int) -> None:
         if isinstance(self._destination, Queue):
-            self._destination.accept(message, now)
+            push(self._destination, message, now)
         else:
             self._vhost.publish(self._destination, message, now)
 
@@ -92,7 +93,7 @@ class RecentHistoryExchange(FanoutExchange):
 
     def _add(self, binding: Binding) -> None:
         FanoutExchange._add(self, binding)
-        messages = [entry.message for entry in self._history.chain.entries()]
+        messages = [entry.message for entry in self._history.backlog.front.entries()]
         if messages:
             self._vhost.work.add(Replay(self._vhost, messages, binding.destination))
 

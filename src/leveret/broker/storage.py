@@ -80,8 +80,8 @@ class Storage:
     def load(self, queue: Any, page: Page) -> None:
         """Bring back what was paged out; `queue.loaded` is called with it, later."""
 
-    def strip(self, queue: Any, entries: list[Entry]) -> None:
-        """Keep the content of unacknowledged messages, and leave stubs."""
+    def evict(self, queue: Any, entries: list[Entry]) -> None:
+        """Keep the content of messages, and leave stubs."""
 
     def load_stubs(self, queue: Any, entries: list[Entry]) -> None:
         """Bring the content of stubs back; `queue.filled` is called with it, later."""
@@ -92,6 +92,10 @@ class Storage:
 
     def fetch_all(self, queue: Any, stubs: list[Entry], done: Callable[[], None]) -> None:
         """Have the messages of stubs read that have left their queue; `done` is called, later. What is damaged stays one."""
+
+    def is_fetching(self) -> bool:
+        """Whether something is being read for `fetch_all`."""
+        return False
 
     def stub(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> Entry:
         """The entry of a message that is paged out, without its content."""

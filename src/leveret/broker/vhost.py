@@ -40,8 +40,8 @@ from leveret.broker.declaration import (
     check_same_queue,
     with_default_type,
 )
+from leveret.broker.dispatch import push
 from leveret.broker.exchange import DefaultExchange, Exchange
-from leveret.broker.limit import VHOST_LIMITS, check_limits
 from leveret.broker.message import Message
 from leveret.broker.name import check_not_default, check_unreserved, stripped
 from leveret.broker.parameter import Parameters
@@ -50,6 +50,7 @@ from leveret.broker.rewriting import carbon_copies
 from leveret.broker.rights import Rights
 from leveret.broker.router import Router
 from leveret.broker.tally import Tally
+from leveret.broker.tenant_limit import VHOST_LIMITS, check_limits
 from leveret.broker.vhost_policy import VhostPolicies, follow_policies
 from leveret.broker.vhost_tasks import DeleteUnused, Demolish, UnbindTask
 from leveret.errors import AccessRefused, NotFound, PreconditionFailed
@@ -465,7 +466,7 @@ class VirtualHost:
         queues = self.router.route_all(exchange, keys, properties)
         self.router.keep(message, now)
         for queue in queues:
-            queue.accept(message, now)
+            push(queue, message, now)
 
 
 def is_made_anew(vhost: VirtualHost, binding: Binding) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 from leveret.broker.access import SHA256, User
 from leveret.broker.broker import Broker
 from leveret.broker.command import NOBODY
-from leveret.broker.limit import USER_LIMITS, check_limits
+from leveret.broker.tenant_limit import USER_LIMITS, check_limits
 from leveret.definitions.definition import Definition
 from leveret.definitions.item import Facts, Item, tags_of
 from leveret.errors import PreconditionFailed

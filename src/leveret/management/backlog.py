@@ -25,7 +25,7 @@ GARBAGE_COLLECTION = {
 
 def sizes(queue: Queue) -> dict[str, Any]:
     """How much there is of it, and where."""
-    paged_count, paged_bytes = queue.pages.count, queue.pages.body_bytes + queue.shelved_bytes
+    paged_count, paged_bytes = queue.backlog.pages.count, queue.backlog.pages.body_bytes + queue.backlog.stub_bytes
     ready, unacked = queue.ready_bytes, queue.unacked_bytes
     persistent_count, persistent_bytes = persistent(queue)
     return {
@@ -41,7 +41,7 @@ def sizes(queue: Queue) -> dict[str, Any]:
         "messages_unacknowledged_ram": queue.unacked_count,
         "messages_paged_out": paged_count,
         "messages_persistent": persistent_count,
-        "disk_reads": queue.pages.read_count,
+        "disk_reads": queue.backlog.pages.read_count,
         "disk_writes": disk_writes(queue),
     }
 
@@ -55,7 +55,7 @@ def persistent(queue: Queue) -> tuple[int, int]:
 def disk_writes(queue: Queue) -> int:
     """How many of its messages were written to disk, to survive or to be out of memory."""
     ledger = queue.ledger
-    return queue.pages.spilled_count + (0 if ledger is None else ledger.written_count)
+    return queue.backlog.pages.spilled_count + (0 if ledger is None else ledger.written_count)
 
 
 def backing_queue_status(queue: Queue, history: History | None) -> dict[str, Any]:
@@ -63,8 +63,8 @@ def backing_queue_status(queue: Queue, history: History | None) -> dict[str, Any
 
     Here the front is q4, pages are the delta, and what has come behind them is q1. Seqs count from 0 there.
     """
-    pages = queue.pages
-    first = queue.chain.first()
+    pages = queue.backlog.pages
+    first = queue.backlog.front.first()
     next_seq_id = queue.next_seq - 1
     taken = 0.0 if history is None else sum(history.rate(name) for name in ("deliver", "get"))
     rates = {name: 0.0 if history is None else history.rate(name) for name in ("publish", "deliver_get", "ack")}
@@ -72,11 +72,11 @@ def backing_queue_status(queue: Queue, history: History | None) -> dict[str, Any
         "mode": queue.arguments.get("x-queue-mode", "default"),
         "version": 2,
         "len": queue.ready_count,
-        "q1": queue.back_count,
+        "q1": queue.backlog.back_count,
         "q2": 0,
         "delta": delta(queue),
         "q3": 0,
-        "q4": queue.ready_count - pages.count - queue.back_count,
+        "q4": queue.ready_count - pages.count - queue.backlog.back_count,
         "target_ram_count": "infinity",
         "next_seq_id": next_seq_id,
         "next_deliver_seq_id": next_seq_id if first is None else first.seq - 1,
@@ -89,11 +89,11 @@ def backing_queue_status(queue: Queue, history: History | None) -> dict[str, Any
 
 def delta(queue: Queue) -> list[Any]:
     """RabbitMQ: first seq, number of messages and of those that do not survive, and the seq behind them."""
-    pages = queue.pages
+    pages = queue.backlog.pages
     if not pages.count:
         return ["delta", "undefined", 0, 0, "undefined"]
     transient = 0 if queue.durable else pages.count
-    return ["delta", pages.first_seq() - 1, pages.count, transient, queue.back_seq - 1]
+    return ["delta", pages.first_seq() - 1, pages.count, transient, queue.backlog.back_seq - 1]
 
 
 def capacity(queue: Queue) -> float:
@@ -113,7 +113,7 @@ def single_tag(queue: Queue) -> str | None:
 
 def head_timestamp(queue: Queue) -> int | None:
     """The timestamp that the publisher of the first message has given it."""
-    entry = queue.chain.first()
+    entry = queue.backlog.front.first()
     if entry is None or is_stub(entry.message) or not entry.message.flags & FLAG_TIMESTAMP:
         return None
     return properties_of(entry.message.content, entry.message.header_size).timestamp

@@ -72,7 +72,7 @@ class Direct:
 
     def close(self) -> None:
         """Count what it did with its vhost's."""
-        self.channel.tell_parts()
+        self.channel.routes.tell_parts()
         self.session.vhost.tally.add(self.channel.tally)
 
 

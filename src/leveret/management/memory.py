@@ -57,12 +57,12 @@ ENTRY_BYTES = Entry.__basicsize__ + Message.__basicsize__ + bytes.__basicsize__
 
 def body_bytes(queue: Queue) -> int:
     """Octets of the bodies that a queue has in memory."""
-    return queue.ready_bytes + queue.unacked_bytes - queue.pages.body_bytes - queue.shelved_bytes
+    return queue.ready_bytes + queue.unacked_bytes - queue.backlog.pages.body_bytes - queue.backlog.stub_bytes
 
 
 def queue_bytes(queue: Queue) -> int:
     """What a queue and the places of its messages take in memory besides bodies and pages."""
-    return QUEUE_BYTES + (queue.ready_count + queue.unacked_count - queue.pages.count) * ENTRY_BYTES
+    return QUEUE_BYTES + (queue.ready_count + queue.unacked_count - queue.backlog.pages.count) * ENTRY_BYTES
 
 
 def counted_parts(ask: Ask) -> dict[str, int]:

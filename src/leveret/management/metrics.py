@@ -54,7 +54,7 @@ STRATEGY = 'dead_letter_strategy="at_most_once"'
 
 
 def queue_facts(queue: Queue) -> tuple[int, ...]:
-    pages, rotation = queue.pages, queue.rotation
+    pages, rotation = queue.backlog.pages, queue.rotation
     return (
         queue.ready_count,
         queue.unacked_count,
@@ -217,7 +217,7 @@ async def sum_of_queues(page: Page, vhosts: Iterable[VirtualHost]) -> list[int]:
                 if rotation.everyone:
                     consumers += len(rotation.everyone)
                     active += 1 if rotation.active_count else 0
-                pages, ledger = queue.pages, queue.ledger
+                pages, ledger = queue.backlog.pages, queue.ledger
                 paged += pages.count
                 paged_bytes += pages.body_bytes
                 reads += pages.read_count
@@ -393,7 +393,7 @@ async def part_rows(
     names = await tally_labels(page, ask)
     rows = []
     for labels, channel in channels:
-        ask.node.do(channel.tell_parts)
+        ask.node.do(channel.routes.tell_parts)
         for other, part in list((channel.tally.parts or {}).items()):
             found = values(part)
             if any(found) and other in names:

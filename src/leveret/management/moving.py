@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.broker.dead_letter import is_death
+from leveret.broker.dispatch import push
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
@@ -89,7 +90,7 @@ def to_queue(target: Queue) -> Place:
     """Into a queue, as they are."""
 
     def place(message: Message, now: int) -> int:
-        return PLACED if not target.deleted and target.accept(message, now) else REFUSED
+        return PLACED if not target.deleted and push(target, message, now) else REFUSED
 
     return place
 
@@ -117,7 +118,7 @@ def to_exchange(vhost: VirtualHost, rights: Rights, exchange: Exchange, routing_
         vhost.router.keep(anew, now)
         for queue in queues:
             queue.tally.part(exchange.tally).publish += 1
-        taken = [queue.accept(anew, now) for queue in queues]
+        taken = [push(queue, anew, now) for queue in queues]
         return PLACED if any(taken) or not queues else REFUSED
 
     return place
@@ -135,7 +136,7 @@ def to_where_they_died(vhost: VirtualHost, only: str | None) -> Place:
         if target is None or not keys:
             return LEFT
         anew = readdressed(message, make_origin(death["exchange"], keys[0]))
-        return PLACED if target.accept(anew, now) else LEFT
+        return PLACED if push(target, anew, now) else LEFT
 
     return place
 

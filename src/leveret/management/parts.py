@@ -40,7 +40,7 @@ def tell_parts(ask: Ask, vhost: VirtualHost) -> None:
     def tell() -> None:
         left = ROUTES_LOOKS
         for channel in channels:
-            left -= 1 + channel.tell_parts()
+            left -= 1 + channel.routes.tell_parts()
             if left < 0:
                 break
         ask.broker.work.drain()
@@ -59,7 +59,7 @@ def place(vhost: VirtualHost, name: str) -> dict[str, str]:
 
 def published(ask: Ask, channel: Channel) -> list[dict[str, Any]]:
     """What a channel has published, by exchange. Its confirms are known by exchange only while there is one."""
-    channel.tell_parts()
+    channel.routes.tell_parts()
     vhost, tally = channel.vhost, channel.tally
     found = [(one, part_of(tally, one.tally)) for one in vhost.exchanges.values()]
     parts = [(exchange, part) for exchange, part in found if part is not None]

@@ -31,13 +31,16 @@ class Plan:
         self.page = Page(count)
         self.ready_count = queue.ready_count
         self._bytes = 0
-        front = queue.ready_count - queue.pages.count - queue.back_count
-        for entry in queue.chain.span(offset, count):
+        backlog = queue.backlog
+        front = backlog.count - backlog.pages.count - backlog.back_count
+        for entry in backlog.front.span(offset, count):
             self._add(entry)
-        for record in queue.pages.span(max(0, offset - front), count - len(self.found)):
+        for record in backlog.pages.span(max(0, offset - front), count - len(self.found)):
             self._add_record(*record)
-        skipped = max(0, offset - front - queue.pages.count)
-        for entry in queue.back.span(skipped, count - len(self.found)) if queue.paged else []:
+        skipped = max(0, offset - front - backlog.pages.count)
+        for entry in (
+            backlog.back.span(skipped, count - len(self.found)) if backlog.back is not None and backlog.paged else []
+        ):
             self._add(entry)
 
     def entries(self, read: list[Entry]) -> list[Entry | None]:
@@ -83,7 +86,7 @@ async def planned(node: Node, queue: Queue, offset: int, count: int) -> Plan:
     plans: list[Plan] = []
 
     def make() -> bool:
-        if not isinstance(queue.loading, Page):
+        if not isinstance(queue.backlog.loading, Page):
             plans.append(Plan(queue, offset, count))
         return bool(plans)
 

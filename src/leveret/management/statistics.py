@@ -204,7 +204,7 @@ class Statistics:
     def _sample_channel(self, channel: Channel) -> None:
         values = channel_values(channel.tally)
         if any(values):
-            self._node.do(channel.tell_parts)
+            self._node.do(channel.routes.tell_parts)
             self._keep(channel, CHANNEL_NAMES, values)
             self._sample_parts(channel.tally, CHANNEL_NAMES, channel_values)
 

@@ -22,8 +22,8 @@ async def take_all(node: Node, queue: Queue, take_some: Callable[[], bool]) -> N
         before = queue.ready_count
         if node.do(take_some):
             return
-        if queue.loading is not None:
-            await node.until(lambda: queue.loading is None)
+        if queue.backlog.loading is not None:
+            await node.until(lambda: queue.backlog.loading is None)
         elif queue.ready_count == 0:
             return
         elif queue.ready_count < before:

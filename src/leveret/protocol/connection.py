@@ -19,7 +19,7 @@ from typing import Any
 
 from leveret.broker.access import User
 from leveret.broker.broker import Broker
-from leveret.broker.limit import reached
+from leveret.broker.tenant_limit import reached
 from leveret.errors import (
     AccessRefused,
     AMQPError,

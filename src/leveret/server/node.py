@@ -169,12 +169,19 @@ class Node:
         if self._outbox is not None:
             self._outbox.close()
         if self._opened is not None:
-            self.broker.work.begin()
-            while not self.broker.work.drain():
-                self.broker.work.begin()
+            await self._finish_tasks()
             self._opened.close()
             self.failed = self.failed or self._opened.store.failed
         log.info("stopped")
+
+    async def _finish_tasks(self) -> None:
+        """Do what is left to do, and wait for what is read for it: what was rejected must not be found again."""
+        work, storage = self.broker.work, self.broker.storage
+        work.begin()
+        while not work.drain() or storage.is_fetching():
+            storage.flush()
+            await asyncio.sleep(0.001 if not work else 0)
+            work.begin()
 
 
 def open_store(config: Config) -> "Opened":

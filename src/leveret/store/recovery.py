@@ -489,7 +489,7 @@ class Recovery:
     def _fill(self, store: Store, queue: Queue, found: Found, clean: bool) -> None:
         queue_id = queue.ledger.queue_id
         gone = self._gone_of(queue_id)
-        pages = Pages(queue.sizes)
+        pages = Pages(queue.backlog.sizes)
         queue.ledger.counts = found.fill(pages, gone.counts, self._journal, clean)
         self.message_count += pages.count
         queue.ledger.live_count = pages.count

@@ -24,7 +24,7 @@ from leveret.store.committer import Committer, Work
 from leveret.store.holding import Hold
 from leveret.store.journal import BatchToWrite, Journal, Ledger
 from leveret.store.layout import GROUP_MAX, HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
-from leveret.store.paging import Fetching, Filling, Reading, Unplaced, page_out, page_out_all, strip, stub_of
+from leveret.store.paging import Fetching, Filling, Reading, Unplaced, evict, page_out, page_out_all, stub_of
 from leveret.store.peeking import Peek
 from leveret.store.records import Place, read_head, read_message, read_place
 from leveret.store.rows import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
@@ -62,6 +62,7 @@ class Store(Storage):
         "_cleaning",
         "_committed_in",
         "_committer",
+        "_fetch_count",
         "_ids",
         "_last_queue_id",
         "_leaving",
@@ -129,6 +130,7 @@ class Store(Storage):
         self._writing_size = 0
         self._spilling_size = 0
         self._readings: list[Reading | Filling | Fetching | Peek] = []
+        self._fetch_count = 0
         self._cleaning: set[Journal] = set()
         self._removable: list[tuple[int, Journal, Segment, list[Segment]]] = []
         self.open_groups: set[int] = set()
@@ -414,15 +416,17 @@ class Store(Storage):
     def _read(self, reading: Reading | Filling | Fetching | Peek, error: BaseException | None) -> None:
         if self._is_over(error):
             return
+        if isinstance(reading, Fetching):
+            self._fetch_count -= 1
         self.work.begin()
         reading.finish(self)
         reading.end()
         self._remove_cleaned()
         self._on_synced()
 
-    def strip(self, queue: Queue, entries: list[Entry]) -> None:
+    def evict(self, queue: Queue, entries: list[Entry]) -> None:
         try:
-            strip(self, queue, entries)
+            evict(self, queue, entries)
         except Unplaced as error:
             self.fail(error)
 
@@ -441,8 +445,12 @@ class Store(Storage):
         return read_message(log.read(segment, start, length), 0)
 
     def fetch_all(self, queue: Queue, stubs: list[Entry], done: Callable[[], None]) -> None:
+        self._fetch_count += 1
         self._readings.append(Fetching(self, queue, stubs, done))
         self._read_waiting()
+
+    def is_fetching(self) -> bool:
+        return self._fetch_count > 0 and self.failed is None
 
     def peek(self, queue: Queue, page: Page, done: Callable[[list[Entry] | None], None]) -> None:
         self._readings.append(Peek(self, queue, page, done))
@@ -490,7 +498,7 @@ class Store(Storage):
     def moved(self, place: Place, location: int) -> bool:
         """A paged-out message is elsewhere now; False if it is in memory."""
         queue = self.queues.get(place.queue)
-        return queue is not None and queue.pages.move(place.seq, location)
+        return queue is not None and queue.backlog.pages.move(place.seq, location)
 
     # Compaction
 

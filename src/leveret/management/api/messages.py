@@ -6,6 +6,7 @@ Beyond RabbitMQ: looking at them without side effects, moving them, putting dead
 from typing import Any
 
 from leveret.broker.declaration import check_access
+from leveret.broker.dispatch import dispatch
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
 from leveret.management.answers import Answer, bad_request, done
@@ -113,7 +114,7 @@ async def get_messages(ask: Ask) -> list[dict[str, Any]]:
     finally:
         client.close()
         await settle_all(ask.node, getting.entries, how)
-        ask.node.do(queue.dispatch)
+        ask.node.do(lambda: dispatch(queue))
     return getting.views
 
 
@@ -182,7 +183,7 @@ async def resume_consumers(ask: Ask) -> Answer:
 
     def resume() -> None:
         queue.rotation.unpause()
-        queue.dispatch()
+        dispatch(queue)
 
     ask.node.do(resume)
     return done()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from leveret.broker.broker import Broker
-from leveret.broker.limit import reached
+from leveret.broker.tenant_limit import reached
 from leveret.errors import PreconditionFailed
 
 
