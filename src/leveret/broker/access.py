@@ -46,9 +46,9 @@ class ConnectedClient(Protocol):
 
 
 class User:
-    """Who may log in; `loopback_only` users only from this machine. `present` are its connections."""
+    """Who may log in; `loopback_only` users only from this machine. `clients` are its connections."""
 
-    __slots__ = ("hashing", "limits", "loopback_only", "name", "password_hash", "present", "rights", "tags")
+    __slots__ = ("clients", "hashing", "limits", "loopback_only", "name", "password_hash", "rights", "tags")
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class User:
         self.loopback_only = loopback_only
         self.limits: dict[str, int] = {}
         self.rights: dict[str, Rights] = {}
-        self.present: dict[ConnectedClient, None] = {}
+        self.clients: dict[ConnectedClient, None] = {}
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the password; a blank one never is."""
@@ -82,7 +82,7 @@ class User:
         return rights
 
     def channel_count(self) -> int:
-        return sum(len(client.channels) for client in self.present)
+        return sum(len(client.channels) for client in self.clients)
 
 
 class TrustedUser(User):

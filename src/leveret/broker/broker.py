@@ -213,7 +213,7 @@ class Broker:
             self.storage.remove("permission", rights.vhost_name, name)
         self.changed()
         self.events.add("user.deleted", None, name)
-        for client in list(user.present):
+        for client in list(user.clients):
             client.shut(f"user '{name}' is deleted")
 
     def find_user(self, name: str) -> User:
@@ -326,7 +326,7 @@ class Broker:
         self._store_rights(self.users[user_name].rights_in(vhost_name))
         self.events.add("permission.changed", vhost_name, user_name)
         self.changed()
-        for client in list(self.users[user_name].present):
+        for client in list(self.users[user_name].clients):
             if client.vhost.name == vhost_name:
                 client.recheck()
 

@@ -43,8 +43,8 @@ def check_queue_limit(vhost: "VirtualHost", name: str) -> None:
 def check_connection_limits(vhost: "VirtualHost", user: "User", refused: str) -> None:
     """Refuse one more connection of a user to a vhost if one of them may have no more; `refused` begins the text."""
     limit = vhost.limits.get("max-connections")
-    if reached(limit, len(vhost.present)):
+    if reached(limit, len(vhost.clients)):
         raise NotAllowed(f"{refused}: connection limit ({limit}) is reached")
     limit = user.limits.get("max-connections")
-    if reached(limit, len(user.present)):
+    if reached(limit, len(user.clients)):
         raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({limit}) is reached")

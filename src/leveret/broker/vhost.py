@@ -75,7 +75,7 @@ Facts = dict[str, Any]
 
 
 class VirtualHost:
-    """One tenant's exchanges, queues, bindings and policies. `present` are the connections to it."""
+    """One tenant's exchanges, queues, bindings and policies. `clients` are the connections to it."""
 
     def __init__(self, name: str, broker: "Broker") -> None:
         self.name = name
@@ -86,7 +86,7 @@ class VirtualHost:
         self.parameters = Parameters(self)
         self.tracing = False
         self.deleted = False
-        self.present: dict[ConnectedClient, None] = {}
+        self.clients: dict[ConnectedClient, None] = {}
         self.policies = VhostPolicies(self)
         self.operator_policies = VhostPolicies(self, operator=True)
         self.exchanges: dict[str, Exchange] = {}
@@ -443,7 +443,7 @@ class VirtualHost:
         self.tracing = tracing
         self.store()
         self.broker.changed()
-        for client in self.present:
+        for client in self.clients:
             client.recheck()
 
     def close(self) -> None:
@@ -451,7 +451,7 @@ class VirtualHost:
         # Storage has heard of it; another one of this name may be there before everything is removed.
         self.deleted = True
         self.parameters.close()
-        for client in list(self.present):
+        for client in list(self.clients):
             client.shut(f"vhost '{self.name}' is deleted")
         self.broker.work.add(Demolish(self))
 

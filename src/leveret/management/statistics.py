@@ -164,8 +164,8 @@ class Statistics:
                 self._sample_queue(queue)
                 if at % GROUP == 0:
                     yield
-            for presence in list(vhost.present):
-                for channel in list(presence.channels.values()):  # type: ignore[attr-defined]
+            for client in list(vhost.clients):
+                for channel in list(client.channels.values()):  # type: ignore[attr-defined]
                     tally.add(channel.tally)
                     self._sample_channel(channel)
                 yield

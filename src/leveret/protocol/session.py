@@ -82,16 +82,16 @@ class Session:
         self.rights = user.rights_in(vhost.name)
         self.on_shut = on_shut
         self.broker.churn.connections_opened += 1
-        user.present[self] = None
-        vhost.present[self] = None
+        user.clients[self] = None
+        vhost.clients[self] = None
         self.broker.events.add("connection.created", vhost.name, self.connection_name)
 
     def leave(self) -> None:
         """The client is gone, or as good as gone."""
         if self.on_shut is not None:
             self.on_shut = None
-            self.user.present.pop(self, None)
-            self.vhost.present.pop(self, None)
+            self.user.clients.pop(self, None)
+            self.vhost.clients.pop(self, None)
             self.broker.events.add("connection.closed", self.vhost.name, self.connection_name)
 
     def shut(self, reason: str) -> None:
