@@ -19,6 +19,7 @@ from leveret.broker.dispatch import cancel, dispatch, resume, subscribe
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.queue import Queue
 from leveret.broker.relief import Relief
+from leveret.store.journal import ledger_of
 from leveret.wire.values import Table
 
 LIMIT = 40
@@ -83,7 +84,7 @@ class Life:
         self.states: dict[int, Snapshot] = {rig.store.synced: self.snapshot()}
 
     def known(self, queue: Queue) -> dict[int, Known]:
-        return self.model.get(queue.ledger.queue_id, {})
+        return self.model.get(ledger_of(queue).queue_id, {})
 
     def snapshot(self) -> Snapshot:
         return {
@@ -92,7 +93,7 @@ class Life:
         }
 
     def flush(self) -> None:
-        self.rig.broker.work.store()
+        self.rig.broker.storage.write_places()
         self.trim()
         state, number = self.snapshot(), self.rig.store.journal.batch
         self.rig.check(self.unacked)
@@ -278,17 +279,17 @@ class Life:
 
     def delete(self) -> None:
         queue = self.queue()
-        self.rig.broker.work.store()
+        self.rig.broker.storage.write_places()
         self.trim()
         state, number = self.snapshot(), self.rig.store.journal.batch
-        del self.model[queue.ledger.queue_id]
+        del self.model[ledger_of(queue).queue_id]
         self.rig.vhost.remove_queue(queue)
         if self.rig.store.journal.batch > number:
             # What has become of its messages is a batch of its own, before it goes.
             self.states[number] = state
         self.rig.drain()
         declare(self.rig, queue.name)
-        self.model[self.rig.vhost.queues[queue.name].ledger.queue_id] = {}
+        self.model[ledger_of(self.rig.vhost.queues[queue.name]).queue_id] = {}
 
     def write(self) -> None:
         self.rig.committer.run(self.choice.randint(1, 4))

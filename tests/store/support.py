@@ -307,7 +307,7 @@ class Rig:
 
     def check(self, unacked: Iterable[Entry] | None = None) -> None:
         """Look at the invariants; given all that is unacknowledged, also whether storage has that and nothing else."""
-        self.broker.work.store()
+        self.broker.storage.write_places()
         held: list[int] = []
         for queue in self.queues():
             check_counts(queue)

@@ -205,7 +205,7 @@ def test_group_without_its_commit_does_not_count() -> None:
     rig.store.enter(group)
     rig.publish(letter(b"in it"))
     entry.queue.settle(entry)
-    rig.broker.work.store()
+    rig.broker.storage.write_places()
     rig.store.enter(0)
     rig.settle_down()
     assert rig.again().bodies("q") == [b"0.0"]

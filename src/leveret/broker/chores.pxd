@@ -19,7 +19,7 @@ cdef class Discard(Task):
     cdef public bint done
     cdef object _storage
     cdef list _heads
-    cdef object _ledger
+    cdef object _settler
     cdef list _pages
     @cython.locals(entry=Entry)
     cpdef bint run(self, Work work) except -1

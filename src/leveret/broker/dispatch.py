@@ -80,7 +80,7 @@ def dispatch(queue: Queue) -> None:
         queue.remove_first(entry)
         if entry.location == 0 and consumer.no_ack and queue.ledger is not None:
             # Storage may hear of it only now, and must hear that it is gone.
-            queue.work.store()
+            queue.storage.write_places()
         _deliver(queue, entry, consumer)
 
 

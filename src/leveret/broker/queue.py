@@ -23,7 +23,7 @@ clock; never calls the broker: what it drops and what that causes goes to the wo
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import Traits
 from leveret.broker.backlog import Backlog
@@ -36,7 +36,7 @@ from leveret.broker.message import Entry, Message, is_stub, new_entry, renewed_e
 from leveret.broker.pages import Page, Pages
 from leveret.broker.rewriting import counted
 from leveret.broker.rotation import Rotation
-from leveret.broker.storage import Damaged, Storage
+from leveret.broker.storage import Damaged, Ledger, Settler, Storage, SyncBarrier
 from leveret.broker.tally import Tally
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
@@ -133,8 +133,8 @@ class Queue:
         self.dead: deque[tuple[Entry, str]] = deque()
         self.lease: Lease | None = None
         self._timers = timers or Timers()
-        self.ledger: Any = None
-        self.hold: Any = None
+        self.ledger: Ledger | None = None
+        self.hold: SyncBarrier | None = None
         self.expiry: Expiry | None = None
         self.cut = False
         self.discard: Discard | None = None
@@ -194,7 +194,7 @@ class Queue:
         stored = self.ledger is not None and entry.message.flags & PERSISTENT
         if stored:
             # Before it can be paged out: what has no place in the journal then is lost with the process.
-            self.work.place(entry.message, self, entry)
+            self.storage.place(entry.message, self, entry)
         if ttl_ms == 0 and self.backlog.paged:
             # Behind all the others nobody can have it now, and it must not be paged out as if somebody could.
             self._left(entry)
@@ -218,7 +218,7 @@ class Queue:
     def store_delivered(self, entry: Entry) -> None:
         """Have a message stored that was given to a consumer at once; without acknowledgement it is gone already."""
         if self.ledger is not None and entry.queue is not None and entry.message.flags & PERSISTENT:
-            self.work.place(entry.message, self, entry)
+            self.storage.place(entry.message, self, entry)
 
     # The first one goes
 
@@ -338,7 +338,7 @@ class Queue:
         entry = renewed_entry(old, message, self.next_seq)
         self.next_seq += 1
         if self.ledger is not None and message.flags & PERSISTENT:
-            self.work.place(message, self, entry)
+            self.storage.place(message, self, entry)
         # In the batch of its new place: both count, or none.
         self._gone(old)
         entry.message = counted(message, entry.delivery_count)
@@ -493,7 +493,7 @@ class Queue:
 
     # Storage
 
-    def hold_back(self, hold: Any) -> None:
+    def hold_back(self, hold: SyncBarrier) -> None:
         """Deliver nothing that this blocks."""
         self.hold = hold
         self.special = True
@@ -506,15 +506,15 @@ class Queue:
             return
         if entry.location == 0:
             # Placed and gone within a moment: storage has not heard of it yet.
-            self.work.store()
+            self.storage.write_places()
         if entry.location != 0:
             self.ledger.settle(entry)
 
-    def _purged(self) -> Any:
+    def _purged(self) -> Settler | None:
         """Say that all is gone; the ledger if that must be said of each."""
         if self.ledger is None:
             return None
-        self.work.store()
+        self.storage.write_places()
         # Of a transaction that is being committed some are settled, and that does not count yet.
         if self.unacked_count or self.dead or self.storage.has_open_groups():
             return self.ledger

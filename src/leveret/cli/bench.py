@@ -11,9 +11,10 @@ import secrets
 import struct
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.queues import Queue
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -48,6 +49,54 @@ SAMPLES_A_READ = 16
 PERCENTILES = (50, 95, 99, 99.9)
 
 
+class BenchOptions(TypedDict):
+    """The options of the command."""
+
+    url: str
+    publishers: int
+    consumers: int
+    size: int
+    rate: int
+    seconds: float
+    confirm: int
+    ack: int
+    prefetch: int
+    persistent: bool
+    name: str | None
+
+
+class Report(TypedDict, total=False):
+    """What a publisher or consumer has done since its last report; `seconds` in its last one, `error` if it failed."""
+
+    published: int
+    confirmed: int
+    consumed: int
+    late: list[float]
+    seconds: float
+    error: str
+
+
+class Totals(TypedDict):
+    """The sums of all reports."""
+
+    published: int
+    confirmed: int
+    consumed: int
+
+
+class Figures(Totals):
+    """The result."""
+
+    seconds: float
+    publish_rate: int
+    consume_rate: int
+    latency: dict[str, float]
+
+
+# What a process does: publish or consume.
+Act = Callable[[Client, BenchOptions, str, "Queue[Report]"], None]
+
+
 @click.command()
 @click.option("--url", default="amqp://guest:guest@127.0.0.1:5672/", show_default=True, metavar="URL")
 @click.option("-x", "--publishers", default=1, show_default=True, type=click.IntRange(0, 1000))
@@ -63,7 +112,7 @@ PERCENTILES = (50, 95, 99, 99.9)
 @click.option("-f", "--persistent", is_flag=True, help="Persistent messages in a durable queue.")
 @click.option("-u", "--queue", "name", metavar="NAME", help="Use this queue and leave it there.  [default: a new one]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object at the end, and nothing else.")
-def bench(as_json: bool, **options: Any) -> None:
+def bench(as_json: bool, **options: Unpack[BenchOptions]) -> None:
     """Publish and consume as fast as the broker can, or at a rate; show rates and latency."""
     try:
         figures = measure(options, quiet=as_json)
@@ -75,7 +124,7 @@ def bench(as_json: bool, **options: Any) -> None:
     click.echo(json.dumps(figures) if as_json else "\n".join(said(figures)))
 
 
-def measure(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
+def measure(options: BenchOptions, quiet: bool) -> Figures:
     """Run it; all figures."""
     name = options["name"] or f"leveret-bench-{secrets.token_hex(4)}"
     with Client(options["url"]) as client:
@@ -87,9 +136,9 @@ def measure(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
                 client.call(QueueDelete(name), QueueDeleteOk)
 
 
-def run(options: dict[str, Any], name: str, quiet: bool) -> dict[str, Any]:
+def run(options: BenchOptions, name: str, quiet: bool) -> Figures:
     context = multiprocessing.get_context("spawn")
-    told: Queue[dict[str, Any]] = context.Queue()
+    told: Queue[Report] = context.Queue()
     workers = [context.Process(target=work, args=(consume, options, name, told)) for _ in range(options["consumers"])]
     workers += [context.Process(target=work, args=(publish, options, name, told)) for _ in range(options["publishers"])]
     for worker in workers:
@@ -102,11 +151,11 @@ def run(options: dict[str, Any], name: str, quiet: bool) -> dict[str, Any]:
             worker.join()
 
 
-def gathered(told: "Queue[dict[str, Any]]", workers: int, seconds: float, quiet: bool) -> dict[str, Any]:
+def gathered(told: "Queue[Report]", workers: int, seconds: float, quiet: bool) -> Figures:
     """Add up what the workers tell until all have ended."""
-    totals = {"published": 0, "confirmed": 0, "consumed": 0}
+    totals: Totals = {"published": 0, "confirmed": 0, "consumed": 0}
     late: list[float] = []
-    shown_at, shown = time.monotonic(), dict(totals)
+    shown_at, shown = time.monotonic(), totals.copy()
     elapsed = 0.0
     deadline = time.monotonic() + seconds + DRAIN_S + 60
     while workers:
@@ -116,21 +165,23 @@ def gathered(told: "Queue[dict[str, Any]]", workers: int, seconds: float, quiet:
             raise Closed("a publisher or consumer has come to no end") from None
         if "error" in report:
             raise Closed(report["error"])
-        for key in totals:
-            totals[key] += report.get(key, 0)
+        totals["published"] += report.get("published", 0)
+        totals["confirmed"] += report.get("confirmed", 0)
+        totals["consumed"] += report.get("consumed", 0)
         late += report.get("late", [])
         if "seconds" in report:
             workers -= 1
             elapsed = max(elapsed, report["seconds"])
         now = time.monotonic()
         if not quiet and now - shown_at >= REPORT_S:
-            rates = {key: (totals[key] - shown[key]) / (now - shown_at) for key in totals}
-            click.echo(f"published {rates['published']:>11,.0f}/s   consumed {rates['consumed']:>11,.0f}/s")
-            shown_at, shown = now, dict(totals)
+            published = (totals["published"] - shown["published"]) / (now - shown_at)
+            consumed = (totals["consumed"] - shown["consumed"]) / (now - shown_at)
+            click.echo(f"published {published:>11,.0f}/s   consumed {consumed:>11,.0f}/s")
+            shown_at, shown = now, totals.copy()
     return figures_of(totals, late, elapsed or seconds)
 
 
-def figures_of(totals: dict[str, int], late: list[float], seconds: float) -> dict[str, Any]:
+def figures_of(totals: Totals, late: list[float], seconds: float) -> Figures:
     late.sort()
     found = (
         {f"p{percent:g}_ms": round(1000 * late[int(len(late) * percent / 100)], 3) for percent in PERCENTILES}
@@ -146,7 +197,7 @@ def figures_of(totals: dict[str, int], late: list[float], seconds: float) -> dic
     }
 
 
-def said(figures: dict[str, Any]) -> list[str]:
+def said(figures: Figures) -> list[str]:
     latency = "   ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in figures["latency"].items())
     return [
         f"published {figures['published']:,} ({figures['publish_rate']:,}/s), consumed {figures['consumed']:,} "
@@ -158,7 +209,7 @@ def said(figures: dict[str, Any]) -> list[str]:
 # The workers
 
 
-def work(act: Any, options: dict[str, Any], name: str, told: "Queue[dict[str, Any]]") -> None:
+def work(act: Act, options: BenchOptions, name: str, told: "Queue[Report]") -> None:
     """Run one worker and tell how it ended."""
     try:
         with Client(options["url"]) as client:
@@ -169,7 +220,7 @@ def work(act: Any, options: dict[str, Any], name: str, told: "Queue[dict[str, An
         pass
 
 
-def publish(client: Client, options: dict[str, Any], name: str, told: "Queue[dict[str, Any]]") -> None:
+def publish(client: Client, options: BenchOptions, name: str, told: "Queue[Report]") -> None:
     window, rate = options["confirm"], options["rate"]
     if window:
         client.call(ConfirmSelect(), ConfirmSelectOk)
@@ -216,7 +267,7 @@ def confirm(client: Client, confirmed: int) -> int:
     return confirmed
 
 
-def consume(client: Client, options: dict[str, Any], name: str, told: "Queue[dict[str, Any]]") -> None:
+def consume(client: Client, options: BenchOptions, name: str, told: "Queue[Report]") -> None:
     every = options["ack"]
     if every:
         client.call(BasicQos(0, options["prefetch"]), BasicQosOk)
@@ -228,7 +279,7 @@ def consume(client: Client, options: dict[str, Any], name: str, told: "Queue[dic
 class Taking:
     """A consumer at work. All deliveries of a bench have one length, so all but the first are only counted."""
 
-    def __init__(self, client: Client, options: dict[str, Any], told: "Queue[dict[str, Any]]") -> None:
+    def __init__(self, client: Client, options: BenchOptions, told: "Queue[Report]") -> None:
         self._client = client
         self._told = told
         self._every = options["ack"]

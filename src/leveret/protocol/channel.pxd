@@ -65,6 +65,8 @@ cdef class Channel:
     @cython.locals(entry=Entry, part=Tally)
     cpdef count_acks(self, list entries, int how)
     cpdef refuse(self)
+    @cython.locals(confirms=Confirms, queue=Queue)
+    cdef _await_storage(self, list queues)
     @cython.locals(confirms=Confirms)
     cdef _count_confirm(self)
     @cython.locals(queue=Queue)

@@ -346,7 +346,7 @@ class Channel:
         if self.confirms is not None:
             self._count_confirm()
             if flags & PERSISTENT:
-                self.confirms.persistent = True
+                self._await_storage(queues)
         if not queues:
             self._go_nowhere(route, message)
             return
@@ -372,6 +372,14 @@ class Channel:
             not confirms.refused or confirms.refused[len(confirms.refused) - 1] != confirms.published
         ):
             confirms.refuse()
+
+    def _await_storage(self, queues: list[Queue]) -> None:
+        """The confirm of the message in hand waits for the storage of all its queues; mostly that is one."""
+        confirms = self.confirms
+        assert confirms is not None
+        for queue in queues:
+            if queue.storage is not confirms.storage:
+                confirms.wait_for(queue.storage)
 
     def _count_confirm(self) -> None:
         confirms = self.confirms
@@ -558,7 +566,7 @@ class Channel:
     def close(self) -> None:
         """Close as the client asked: give everything back, then say so."""
         if self.confirms is not None:
-            self.confirms.tell(self.output, self.broker.storage)
+            self.confirms.tell(self.output)
         self.state = CHANNEL_CLOSING
         self.session.do(Leave(self.vhost, [self], [], self._closed))
 
@@ -570,7 +578,7 @@ class Channel:
     def fail(self, error: AMQPError, index: int) -> None:
         """Close for an error in the method `index`."""
         if self.confirms is not None:
-            self.confirms.tell(self.output, self.broker.storage)
+            self.confirms.tell(self.output)
         self.state = CHANNEL_CLOSING
         close = ChannelClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
         self.output.write_method(self.number, close)

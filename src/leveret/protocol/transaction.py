@@ -99,12 +99,12 @@ class Commit(Task):
 
     def run(self, work: Work) -> bool:
         # On disk all of it counts, or nothing.
-        work.store()
+        work.storage.write_places()
         self._group = self._group or work.storage.begin_group()
         work.storage.enter(self._group)
         try:
             complete = self._go_on(work)
-            work.store()
+            work.storage.write_places()
         except BaseException:
             work.storage.abort(self._group)
             raise

@@ -20,8 +20,8 @@ from leveret.server.listener import AMQP_SHARE, Listener, listen
 from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
 from leveret.server.transport import Link, Transport
-from leveret.shovel.shovel import World
-from leveret.shovel.shovels import Shovels
+from leveret.shovel.shovel import ShovelEnvironment
+from leveret.shovel.supervisor import ShovelSupervisor
 
 if TYPE_CHECKING:
     from leveret.store.opening import Opened
@@ -62,7 +62,7 @@ class Node:
         self._heap: Heap | None = None
         self._alarms: Alarms | None = None
         self._outbox: Outbox | None = None
-        self.shovels: Shovels | None = None
+        self.shovels: ShovelSupervisor | None = None
 
     async def start(self) -> None:
         """Listen; OSError if that cannot be."""
@@ -92,8 +92,8 @@ class Node:
             sync = self._config.sync == "always"
             self._opened.start(loop.call_soon_threadsafe, outbox.on_synced, self._on_storage_failed, sync)
             outbox.schedule()
-        world = World(Links(self.broker, transport).connect, now_ms, lambda: self.broker.cluster_name)
-        self.shovels = Shovels(self.broker, world, self.change)
+        environment = ShovelEnvironment(Links(self.broker, transport).connect, now_ms, lambda: self.broker.cluster_name)
+        self.shovels = ShovelSupervisor(self.broker, environment, self.change)
         self.shovels.start()
 
     @property

@@ -42,7 +42,7 @@ _STUBS: dict[tuple[int, int], Message] = {}
 
 def page_out(store: "Store", queue: Queue) -> None:
     """Make a page of the oldest messages in a queue's back."""
-    store.work.store()
+    store.write_places()
     backlog = queue.backlog
     back = backlog.back
     assert back is not None
@@ -62,7 +62,7 @@ def page_out(store: "Store", queue: Queue) -> None:
 
 def page_out_all(store: "Store", queue: Queue) -> None:
     """Make pages of all that is ready and was never taken, but for one."""
-    store.work.store()
+    store.write_places()
     backlog = queue.backlog
     pages = Pages(backlog.sizes)
     for entry in backlog.front.cut_off():
@@ -100,7 +100,7 @@ class Unplaced(OSError):
 
 def evict(store: "Store", queue: Queue, entries: list[Entry]) -> None:
     """Leave stubs of these."""
-    store.work.store()
+    store.write_places()
     spill = store.spill
     for entry in entries:
         if entry.location == 0:

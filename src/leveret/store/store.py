@@ -18,11 +18,11 @@ from typing import Any
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
 from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
-from leveret.broker.storage import STORED, Storage, Traffic
+from leveret.broker.storage import STORED, Settler, Storage, Traffic
 from leveret.store.cleaner import Clean, oldest_to_clean
 from leveret.store.committer import Committer, Work
 from leveret.store.holding import Hold
-from leveret.store.journal import BatchToWrite, Journal, Ledger
+from leveret.store.journal import BatchToWrite, Journal, Ledger, ledger_of
 from leveret.store.layout import GROUP_MAX, HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.paging import Fetching, Filling, Reading, Unplaced, evict, page_out, page_out_all, stub_of
 from leveret.store.peeking import Peek
@@ -156,8 +156,7 @@ class Store(Storage):
     # What the model says
 
     def position(self) -> int:
-        if self.work is not None:
-            self.work.store()
+        self.write_places()
         return self.journal.batch if self._changes else self.journal.position()
 
     def append(self, message: Message, placed: list[Any]) -> None:
@@ -191,7 +190,7 @@ class Store(Storage):
         self.queues[queue_id] = queue
 
     def abandon(self, queue: Queue, vhost: str, kind: str) -> None:
-        self.queues.pop(queue.ledger.queue_id, None)
+        self.queues.pop(ledger_of(queue).queue_id, None)
         self._leaving.append((queue, (kind, vhost, queue.name)))
         self._let_leave()
 
@@ -209,7 +208,7 @@ class Store(Storage):
                 self._remove_row(queue, key)
 
     def _remove_row(self, queue: Queue, key: Key) -> None:
-        ledger = queue.ledger
+        ledger = ledger_of(queue)
         if self.journal.batch in (ledger.moved_in, self._committed_in):
             self._end_batch()
         if self._ids.get(key) == ledger.queue_id:
@@ -223,12 +222,12 @@ class Store(Storage):
         """A queue is declared under the name of one whose dead letters are on their way: that needs a row of its own."""
         for queue, leaving in self._leaving:
             if leaving == key:
-                value = {"auto_delete": queue.auto_delete, "arguments": queue.arguments, "id": queue.ledger.queue_id}
-                self.put(*leaving_key(key, queue.ledger.queue_id), value)
+                value = {"auto_delete": queue.auto_delete, "arguments": queue.arguments, "id": ledger_of(queue).queue_id}
+                self.put(*leaving_key(key, ledger_of(queue).queue_id), value)
 
     def _end_batch(self) -> None:
         """What is said from now on goes with the next batch."""
-        self.work.store()
+        self.write_places()
         self._taken.append(self._take())
 
     def begin_group(self) -> int:
@@ -468,29 +467,29 @@ class Store(Storage):
         self.damaged_count += 1
         self._log(location).release(location)
         if location >> 32 < SPILL_NUMBER and queue.ledger is not None:
-            queue.ledger.live_count -= 1
-            queue.ledger.live_bytes -= body_size
+            ledger_of(queue).live_count -= 1
+            ledger_of(queue).live_bytes -= body_size
 
     def release(self, entry: Entry) -> None:
         self._log(entry.location).release(entry.location)
         entry.location = 0
 
-    def forget(self, page: Page, ledger: Any) -> None:
+    def forget(self, page: Page, settler: Settler | None) -> None:
         entry = new_entry(NO_MESSAGE, 0)
         for index in range(page.count):
             entry.seq = page.seq(index)
             entry.location = page.location(index)
             if entry.location:
-                if isinstance(ledger, Ledger) and entry.location >> 32 < SPILL_NUMBER:
+                if isinstance(settler, Ledger) and entry.location >> 32 < SPILL_NUMBER:
                     # It is settled without its message, which nobody has here.
-                    ledger.live_bytes -= page.body_size(index)
-                self.forget_entry(entry, ledger)
+                    settler.live_bytes -= page.body_size(index)
+                self.forget_entry(entry, settler)
 
-    def forget_entry(self, entry: Entry, ledger: Any) -> None:
+    def forget_entry(self, entry: Entry, settler: Settler | None) -> None:
         if entry.location >> 32 >= SPILL_NUMBER:
             self.release(entry)
-        elif ledger is not None:
-            ledger.settle(entry)
+        elif settler is not None:
+            settler.settle(entry)
 
     def _log(self, location: int) -> Journal:
         return self.spill if location >> 32 >= SPILL_NUMBER else self.journal
@@ -566,12 +565,12 @@ class Store(Storage):
     def is_gone(self, place: Place) -> bool:
         """Whether a purge has said so of all up to this one; each is given free later."""
         queue = self.queues.get(place.queue)
-        return queue is not None and place.seq <= queue.ledger.floor
+        return queue is not None and place.seq <= ledger_of(queue).floor
 
     def count_of(self, queue_id: int, seq: int, count: int) -> int:
         """How often a live message was given back."""
         queue = self.queues.get(queue_id)
-        return count if queue is None else queue.ledger.counts.get(seq, count)
+        return count if queue is None else ledger_of(queue).counts.get(seq, count)
 
 
 def leaving_key(key: Key, queue_id: int) -> Key:
