@@ -16,7 +16,7 @@ from leveret.broker.rewriting import make_origin
 from leveret.broker.settings import Settings
 from leveret.broker.storage import Traffic
 from leveret.broker.vhost import VirtualHost
-from leveret.store.committer import Committer, Work, carry_out
+from leveret.store.committer import Committer, Job, carry_out
 from leveret.store.disk import Disk
 from leveret.store.journal import Journal
 from leveret.store.layout import PLACE_SIZE, SPILL_NUMBER
@@ -104,12 +104,12 @@ class StandIn(Committer):
         self.definitions = definitions
         self.held = held
         self.sync = sync
-        self.kept: list[Work] = []
+        self.kept: list[Job] = []
         self.traffic = Traffic()
         self.failed: BaseException | None = None
         self.durable = 0
 
-    def put(self, work: Work) -> None:
+    def put(self, work: Job) -> None:
         self.kept.append(work)
         if not self.held:
             self.run()
@@ -122,7 +122,7 @@ class StandIn(Committer):
             work.done(self.failed)
             count -= 1
 
-    def _carry_out(self, work: Work) -> None:
+    def _carry_out(self, work: Job) -> None:
         if self.failed is not None:
             return
         try:

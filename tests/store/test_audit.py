@@ -18,7 +18,7 @@ from leveret.broker.queue import Queue
 from leveret.broker.storage import Traffic
 from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
-from leveret.store.committer import Work, carry_out
+from leveret.store.committer import Job, carry_out
 from leveret.store.rows import DefinitionsFile, put
 from leveret.wire.values import Table
 
@@ -512,7 +512,7 @@ def test_lock_on_the_definitions_is_waited_for(tmp_path: Path, monkeypatch: pyte
     rig.flush()
     (work,) = rig.committer.kept
     heard: list[BaseException | None] = []
-    StandIn(definitions).put(Work(work.subject, [put("queue", "/", "q", {"id": 1})], heard.append))
+    StandIn(definitions).put(Job(work.subject, [put("queue", "/", "q", {"id": 1})], heard.append))
     assert heard == [None]
     assert connection.tries > connection.busy
     assert [name for kind, _, name, _ in definitions.rows() if kind == "queue"] == ["q"]

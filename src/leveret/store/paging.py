@@ -29,7 +29,7 @@ from leveret.store.segment import Segment
 log = logging.getLogger("leveret.store")
 
 if TYPE_CHECKING:
-    from leveret.store.store import Store
+    from leveret.store.pager import PagedStorage
 
 # What lies so near together is read in one go.
 GAP_MAX = 16 << 10
@@ -40,7 +40,7 @@ NOWHERE = Origin("", "", b"")
 _STUBS: dict[tuple[int, int], Message] = {}
 
 
-def page_out(store: "Store", queue: Queue) -> None:
+def page_out(store: "PagedStorage", queue: Queue) -> None:
     """Make a page of the oldest messages in a queue's back."""
     store.write_places()
     backlog = queue.backlog
@@ -60,7 +60,7 @@ def page_out(store: "Store", queue: Queue) -> None:
     backlog.back_seq = queue.next_seq if first is None else first.seq
 
 
-def page_out_all(store: "Store", queue: Queue) -> None:
+def page_out_all(store: "PagedStorage", queue: Queue) -> None:
     """Make pages of all that is ready and was never taken, but for one."""
     store.write_places()
     backlog = queue.backlog
@@ -98,7 +98,7 @@ class Unplaced(OSError):
     """What was, or will be, confirmed is in no file."""
 
 
-def evict(store: "Store", queue: Queue, entries: list[Entry]) -> None:
+def evict(store: "PagedStorage", queue: Queue, entries: list[Entry]) -> None:
     """Leave stubs of these."""
     store.write_places()
     spill = store.spill
@@ -126,7 +126,7 @@ class StubReading:
 
     __slots__ = ("_reading", "_stubs", "queue")
 
-    def __init__(self, store: "Store", queue: Queue, stubs: list[Entry]) -> None:
+    def __init__(self, store: "PagedStorage", queue: Queue, stubs: list[Entry]) -> None:
         self.queue = queue
         self._stubs = stubs
         page = Page(len(stubs))
@@ -149,7 +149,7 @@ class Filling(StubReading):
 
     __slots__ = ()
 
-    def finish(self, store: "Store") -> None:
+    def finish(self, store: "PagedStorage") -> None:
         """Give the stubs their messages; one that is damaged is lost."""
         messages = {entry.seq: entry.message for entry in self._reading.entries()}
         self._reading.tell_lost()
@@ -174,11 +174,11 @@ class Fetching(StubReading):
 
     __slots__ = ("_done",)
 
-    def __init__(self, store: "Store", queue: Queue, stubs: list[Entry], done: Callable[[], None]) -> None:
+    def __init__(self, store: "PagedStorage", queue: Queue, stubs: list[Entry], done: Callable[[], None]) -> None:
         StubReading.__init__(self, store, queue, stubs)
         self._done = done
 
-    def finish(self, store: "Store") -> None:
+    def finish(self, store: "PagedStorage") -> None:
         """Give the stubs their messages; one that is damaged stays one."""
         found = {entry.seq: entry for entry in self._reading.entries()}
         self._reading.tell_lost()
@@ -219,7 +219,7 @@ class Reading:
 
     __slots__ = ("_page", "_places", "_runs", "_store", "queue")
 
-    def __init__(self, store: "Store", queue: Queue, page: Page) -> None:
+    def __init__(self, store: "PagedStorage", queue: Queue, page: Page) -> None:
         self.queue = queue
         self._store = store
         self._page = page
@@ -358,7 +358,7 @@ class Reading:
         page = self._page
         return [(page.location(index), page.body_size(index)) for run in self._runs for index in run.lost]
 
-    def finish(self, store: "Store") -> None:
+    def finish(self, store: "PagedStorage") -> None:
         """Give the queue its messages."""
         entries = self.entries()
         count, size = self.tell_lost()
