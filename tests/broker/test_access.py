@@ -1,12 +1,11 @@
-"""Users, passwords and where they may come from; limits."""
+"""Users, passwords and where they may come from."""
 
 import base64
 import hashlib
-from typing import Any
 
 import pytest
 
-from leveret.broker.access import SHA256, User, hash_password, is_loopback, reached
+from leveret.broker.access import SHA256, User, hash_password, is_loopback
 from leveret.broker.broker import Broker
 from leveret.errors import NotFound, PreconditionFailed
 
@@ -121,88 +120,6 @@ def test_user_that_is_there_gets_another_password(broker: Broker) -> None:
     assert broker.add_user("u", "new", ("monitoring",)) is user
     assert (user.has_password(b"new"), user.has_password(b"old"), user.tags) == (True, False, ("monitoring",))
     assert (user.rights["/"].pattern("write"), user.limits) == ("b", {"max-channels": 5})
-
-
-# Limits
-
-
-@pytest.mark.parametrize(
-    ("limits", "text"),
-    [
-        # SPEC §7.2 user limits, §7.1 vhost limits: RabbitMQ's texts
-        ({"max-connections": "5"}, 'max-connections should be a number, actually was <<"5">>'),
-        ({"max-connections": True}, "max-connections should be a number, actually was true"),
-        ({"max-connections": 1.5}, "max-connections should be a number, actually was 1.5"),
-        ({"max-things": 5}, 'Unrecognised terms [{<<"max-things">>,5}] in {}'),
-        (5, "{} not a list 5"),
-    ],
-)
-def test_bad_limits_are_refused(limits: Any, text: str, broker: Broker) -> None:
-    vhost = broker.vhosts["/"]
-    for title, set_limits in (
-        ("limits", vhost.set_limits),
-        ("limits", lambda limits: vhost.set_parameter("vhost-limits", "limits", limits)),
-        ("user-limits", lambda limits: broker.set_user_limits("guest", limits)),
-    ):
-        with pytest.raises(PreconditionFailed) as caught:
-            set_limits(limits)
-        assert str(caught.value) == text.replace("{}", title)
-    assert (vhost.limits, vhost.parameters, broker.users["guest"].limits) == ({}, {}, {})
-
-
-def test_limits_are_also_a_parameter(broker: Broker) -> None:
-    """SPEC §7.6 runtime parameters"""
-    vhost = broker.vhosts["/"]
-    vhost.set_parameter("vhost-limits", "limits", {"max-queues": 5})
-    assert vhost.limits == {"max-queues": 5}
-    assert vhost.all_parameters() == {("vhost-limits", "limits"): {"max-queues": 5}}
-    vhost.clear_parameter("vhost-limits", "limits")
-    assert (vhost.limits, vhost.all_parameters()) == ({}, {})
-    with pytest.raises(NotFound):
-        vhost.clear_parameter("vhost-limits", "limits")
-    vhost.set_parameter("vhost-limits", "limits", [])
-    assert vhost.limits == {}
-
-
-def test_operator_policies_are_also_parameters(broker: Broker) -> None:
-    """SPEC §7.6 runtime parameters, operator policies: RabbitMQ's definitions have them so."""
-    vhost = broker.vhosts["/"]
-    value = {"pattern": "^q", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
-    vhost.set_parameter("operator_policy", "o", value)
-    assert vhost.operator_policies.by_name["o"].definition == {"max-length": 5}
-    assert vhost.all_parameters() == {("operator_policy", "o"): value}
-    vhost.clear_parameter("operator_policy", "o")
-    assert (vhost.operator_policies.by_name, vhost.all_parameters()) == ({}, {})
-    for bad, text in (
-        (5, "policy should be an object, actually was 5"),
-        ({"pattern": ""}, 'Key "definition" not found in policy'),
-        ({"pattern": 5, "definition": {"max-length": 5}}, "pattern should be a binary but was 5"),
-    ):
-        with pytest.raises(PreconditionFailed) as caught:
-            vhost.set_parameter("operator_policy", "o", bad)
-        assert str(caught.value) == text
-
-
-def test_parameters_of_known_components_are_kept(broker: Broker) -> None:
-    """SPEC §7.6 runtime parameters"""
-    vhost = broker.vhosts["/"]
-    value = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://"}
-    vhost.set_parameter("shovel", "s", value)
-    assert vhost.parameters == {("shovel", "s"): value}
-    with pytest.raises(PreconditionFailed, match=r"^component federation not found$"):
-        vhost.set_parameter("federation", "f", {})
-    vhost.clear_parameter("shovel", "s")
-    with pytest.raises(NotFound, match=r"^parameter 's' of component 'shovel' not found$"):
-        vhost.clear_parameter("shovel", "s")
-
-
-@pytest.mark.parametrize(
-    ("limit", "count", "is_reached"),
-    [(None, 10**6, False), (-1, 10**6, False), (0, 0, True), (1, 0, False), (1, 1, True), (1, 2, True)],
-)
-def test_reached(limit: int | None, count: int, is_reached: bool) -> None:
-    """SPEC §7.1 vhost limits, §7.2 user limits"""
-    assert reached(limit, count) is is_reached
 
 
 def test_what_is_not_there_cannot_be_deleted(broker: Broker) -> None:

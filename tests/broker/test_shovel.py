@@ -230,21 +230,21 @@ def test_changes_are_told_once_each(broker: Broker) -> None:
     told: list[tuple[str, str]] = []
     broker.on_shovel = lambda vhost, name: told.append((vhost, name))
     vhost = broker.vhosts["/"]
-    vhost.set_parameter("shovel", "s", GOOD)
-    vhost.set_parameter("shovel", "s", dict(GOOD))
+    vhost.parameters.set("shovel", "s", GOOD)
+    vhost.parameters.set("shovel", "s", dict(GOOD))
     assert told == [("/", "s")]
-    vhost.set_parameter("shovel", "s", GOOD | {"src-queue": "c"})
-    vhost.clear_parameter("shovel", "s")
+    vhost.parameters.set("shovel", "s", GOOD | {"src-queue": "c"})
+    vhost.parameters.clear("shovel", "s")
     assert told == [("/", "s")] * 3
 
 
 def test_refused_parameter_changes_nothing(broker: Broker) -> None:
     """SPEC §9.8: a bad value leaves the good one."""
     vhost = broker.vhosts["/"]
-    vhost.set_parameter("shovel", "s", GOOD)
+    vhost.parameters.set("shovel", "s", GOOD)
     with pytest.raises(PreconditionFailed):
-        vhost.set_parameter("shovel", "s", {})
-    assert vhost.parameters["shovel", "s"] == GOOD
+        vhost.parameters.set("shovel", "s", {})
+    assert vhost.parameters.values["shovel", "s"] == GOOD
 
 
 def test_deleting_a_vhost_tells_of_its_shovels(broker: Broker) -> None:
@@ -252,7 +252,7 @@ def test_deleting_a_vhost_tells_of_its_shovels(broker: Broker) -> None:
     told: list[tuple[str, bool]] = []
     broker.on_shovel = lambda vhost, name: told.append((name, vhost in broker.vhosts))
     vhost = broker.add_vhost("v")
-    vhost.set_parameter("shovel", "s", GOOD)
+    vhost.parameters.set("shovel", "s", GOOD)
     broker.delete_vhost("v")
     assert told == [("s", True), ("s", False)]
 
@@ -263,29 +263,29 @@ def test_who_sets_one_must_be_able_to_enter_the_vhosts_it_names(broker: Broker) 
     broker.add_user("u", "p")
     broker.set_permissions("u", "/", "", "", "")
     vhost, user = broker.vhosts["/"], broker.users["u"]
-    vhost.set_parameter("shovel", "s", GOOD, user)
+    vhost.parameters.set("shovel", "s", GOOD, user)
     for uri, name in (("amqp:///v", "v"), ("amqp:///nowhere", "nowhere"), ("amqp://guest@/v", "v")):
         for key in ("src-uri", "dest-uri"):
             for value in (uri, ["amqp://", uri]):
                 with pytest.raises(PreconditionFailed) as caught:
-                    vhost.set_parameter("shovel", "t", GOOD | {key: value}, user)
+                    vhost.parameters.set("shovel", "t", GOOD | {key: value}, user)
                 assert str(caught.value) == f'user "u" may not connect to vhost "{name}"'
     # Over the network there is a password, and who is no user of the API is trusted.
-    vhost.set_parameter("shovel", "t", GOOD | {"src-uri": "amqp://h/v"}, user)
-    vhost.set_parameter("shovel", "t", GOOD | {"src-uri": "amqp:///v"})
+    vhost.parameters.set("shovel", "t", GOOD | {"src-uri": "amqp://h/v"}, user)
+    vhost.parameters.set("shovel", "t", GOOD | {"src-uri": "amqp:///v"})
 
 
 def test_there_may_be_so_many(broker: Broker) -> None:
     """SPEC §9.8: a limit for the node, not for changing those that are there."""
     vhosts = [broker.vhosts["/"], broker.add_vhost("v")]
     for number in range(SHOVELS_MAX):
-        vhosts[number % 2].set_parameter("shovel", f"s{number}", GOOD)
+        vhosts[number % 2].parameters.set("shovel", f"s{number}", GOOD)
     with pytest.raises(PreconditionFailed, match=f"^component shovel is limited to {SHOVELS_MAX} per node$"):
-        vhosts[0].set_parameter("shovel", "more", GOOD)
-    vhosts[0].set_parameter("shovel", "s0", GOOD | {"src-queue": "c"})
+        vhosts[0].parameters.set("shovel", "more", GOOD)
+    vhosts[0].parameters.set("shovel", "s0", GOOD | {"src-queue": "c"})
 
 
 def test_user_without_rights_is_named(broker: Broker) -> None:
     """SPEC §9.8: a user who may enter nothing."""
     with pytest.raises(PreconditionFailed, match=r'^user "x" may not connect to vhost "/"$'):
-        broker.vhosts["/"].set_parameter("shovel", "s", GOOD, User("x", ""))
+        broker.vhosts["/"].parameters.set("shovel", "s", GOOD, User("x", ""))

@@ -13,7 +13,7 @@ from leveret.broker.dispatch import cancel, push, subscribe
 from leveret.broker.equivalence import check_same_argument, described, plain
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
-from leveret.broker.vhost import VirtualHost, stripped
+from leveret.broker.vhost import VirtualHost
 from leveret.errors import AccessRefused, AMQPError, NotFound, PreconditionFailed, ResourceLocked
 from leveret.wire.values import Short, Table
 
@@ -126,10 +126,6 @@ def test_arguments_that_do_not_differ() -> None:
     check_same_argument("a", "", {"a": 1, "b": 2}, {"a": 1})
     assert described({}, "a") == "none"
     assert (plain(True), plain(5), plain("Text")) == ("true", "5", "Text")
-
-
-def test_line_ends_are_stripped_everywhere() -> None:
-    assert stripped("\r\na\nb\r") == "ab"
 
 
 def test_deleted_exchange_takes_its_bindings_along(vhost: VirtualHost) -> None:

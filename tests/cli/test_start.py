@@ -10,7 +10,7 @@ from tests.cli.test_store import store
 from tests.crash.test_faults import Filesystem
 from tests.server.support import Process
 
-from leveret.store.definitions import FILE_NAME
+from leveret.store.rows import FILE_NAME
 
 SMALL = {"LEVERET_PORT": "0", "LEVERET_SEGMENT_SIZE": "65536", "LEVERET_DISK_FREE_LIMIT": "0"}
 

@@ -15,7 +15,7 @@ from tests.crash.peer import Peer
 from tests.properties.dialogue import method, publish
 from tests.server.support import Client, Process, eventually
 
-from leveret.store.definitions import FORMAT, DefinitionsFile, put
+from leveret.store.rows import FORMAT, DefinitionsFile, put
 from leveret.store.segment import HEADER_SIZE
 from leveret.wire import spec
 from leveret.wire.properties import Properties

@@ -190,9 +190,9 @@ class Twins:
             self.broker.work.now = self.now
             self.broker.work.begin()
             if policy is None:
-                (vhost.clear_operator_policy if operator else vhost.clear_policy)(name)
+                (vhost.operator_policies.clear if operator else vhost.policies.clear)(name)
             else:
-                (vhost.set_operator_policy if operator else vhost.set_policy)(name, **policy)
+                (vhost.operator_policies.set if operator else vhost.policies.set)(name, **policy)
 
         line = f"{'operator policy' if operator else 'policy'} {name!r}: {policy or 'cleared'}"
         self.step(line, act, lambda naive: naive.set_policy(operator, name, policy))

@@ -244,7 +244,7 @@ def test_queue_may_have_a_timeout_of_its_own(
     client = connect()
     client.say(QueueDeclare("q", arguments={} if argument is None else {"x-consumer-timeout": argument}))
     if policy is not None:
-        broker.vhosts["/"].set_policy("p", "^q$", {"consumer-timeout": policy})
+        broker.vhosts["/"].policies.set("p", "^q$", {"consumer-timeout": policy})
     client.publish("q", b"1")
     client.say(BasicGet("q"))
     wait(client, 90_000)
@@ -254,10 +254,10 @@ def test_queue_may_have_a_timeout_of_its_own(
 
 
 def test_timeout_of_a_queue_may_be_longer(broker: Broker, holder: Client) -> None:
-    broker.vhosts["/"].set_policy("p", "^q$", {"consumer-timeout": 3 * TIMEOUT})
+    broker.vhosts["/"].policies.set("p", "^q$", {"consumer-timeout": 3 * TIMEOUT})
     wait(holder, 2 * TIMEOUT)
     assert holder.heard() == []
-    broker.vhosts["/"].clear_policy("p")
+    broker.vhosts["/"].policies.clear("p")
     wait(holder, 2 * TIMEOUT + LOOK)
     assert holder.heard() == [timed_out()]
 
@@ -265,7 +265,7 @@ def test_timeout_of_a_queue_may_be_longer(broker: Broker, holder: Client) -> Non
 def test_only_the_oldest_delivery_is_looked_at(broker: Broker, holder: Client) -> None:
     """SPEC §6.5 acknowledgement timeout: RabbitMQ finds the next one out when that is acknowledged."""
     holder.say(QueueDeclare("hasty"))
-    broker.vhosts["/"].set_policy("p", "^hasty$", {"consumer-timeout": 1000})
+    broker.vhosts["/"].policies.set("p", "^hasty$", {"consumer-timeout": 1000})
     holder.publish("hasty", b"2")
     holder.say(BasicGet("hasty"))
     wait(holder, 5 * LOOK)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from leveret.definitions.settings import Definitions
 from leveret.server.config import BadSetting, Config, load
-from leveret.server.definitions import Definitions
 
 # Every setting, with a value that is not its default, as text, and what becomes of it.
 GIVEN: dict[str, tuple[str, object]] = {

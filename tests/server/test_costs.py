@@ -142,7 +142,7 @@ def set_policy(node: InProcess, vhost: VirtualHost, length: int) -> None:
     assert outbox is not None
 
     def begin() -> None:
-        vhost.set_policy("all", "^q", {"max-length": length})
+        vhost.policies.set("all", "^q", {"max-length": length})
         outbox.schedule()
 
     node.call(begin)

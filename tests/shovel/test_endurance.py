@@ -150,8 +150,8 @@ def test_parameter_from_before_they_were_checked(tmp_path: Path) -> None:
     """SPEC §9.8: what cannot be run is told in the log, and the others run."""
     node = InProcess()
     vhost = node.node.broker.vhosts["/"]
-    vhost.parameters["shovel", "bad"] = {"src-uri": 5}
-    vhost.set_parameter("shovel", "good", {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://"})
+    vhost.parameters.values["shovel", "bad"] = {"src-uri": 5}
+    vhost.parameters.set("shovel", "good", {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://"})
     with node:
         shovels = node.node.shovels
         assert shovels is not None
@@ -166,12 +166,12 @@ def test_nothing_is_left_of_shovels_that_come_and_go() -> None:
         value = {"src-uri": "amqp://", "src-exchange": "amq.fanout", "dest-uri": "amqp://", "dest-exchange": "amq.topic"}
         before = broker.call(lambda: len(asyncio.all_tasks()))
         for number in range(50):
-            change = partial(vhost.set_parameter, "shovel", "s", value | {"reconnect-delay": number})
+            change = partial(vhost.parameters.set, "shovel", "s", value | {"reconnect-delay": number})
             broker.call(partial(node.do, change))
             if number % 3 == 0:
-                broker.call(lambda: node.do(lambda: vhost.clear_parameter("shovel", "s")))
+                broker.call(lambda: node.do(lambda: vhost.parameters.clear("shovel", "s")))
             if number % 5 == 0:
                 time.sleep(0.01)
-        broker.call(lambda: node.do(lambda: vhost.clear_parameter("shovel", "s")))
+        broker.call(lambda: node.do(lambda: vhost.parameters.clear("shovel", "s")))
         eventually(lambda: not node.transports and not vhost.queues)
         eventually(lambda: broker.call(lambda: len(asyncio.all_tasks())) == before)

@@ -17,12 +17,12 @@ from leveret.broker.settings import Settings
 from leveret.broker.storage import Traffic
 from leveret.broker.vhost import VirtualHost
 from leveret.store.committer import Committer, Job, carry_out
-from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.disk import Disk
 from leveret.store.journal import Journal
 from leveret.store.layout import PLACE_SIZE, SPILL_NUMBER
 from leveret.store.opening import Opened
 from leveret.store.records import read_place
+from leveret.store.rows import Change, DefinitionsFile
 from leveret.wire.content import PERSISTENT, body_of, check_properties, frame_content
 from leveret.wire.properties import Properties, encode_properties
 

@@ -19,7 +19,7 @@ from leveret.broker.storage import Traffic
 from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.store.committer import Job, carry_out
-from leveret.store.definitions import DefinitionsFile, put
+from leveret.store.rows import DefinitionsFile, put
 from leveret.wire.values import Table
 
 SEGMENT_SIZE = 1 << 16

@@ -12,12 +12,12 @@ from tests.store.support import RealDisk, Rig
 from leveret.broker.pages import Sizes
 from leveret.store import backup as module
 from leveret.store.backup import backup
-from leveret.store.definitions import DefinitionsFile
 from leveret.store.disk import Disk
 from leveret.store.inspection import Inspection
 from leveret.store.journal import BatchToWrite, Journal
 from leveret.store.layout import SETTLE
 from leveret.store.records import write_numbers
+from leveret.store.rows import DefinitionsFile
 
 SEEDS = int(os.environ.get("SOAK_SEEDS", "4"))
 

@@ -8,8 +8,8 @@ from tests.store.simulated_disk import SimulatedDisk
 from tests.store.support import Definitions
 
 from leveret.store.committer import Committer, Job
-from leveret.store.definitions import put
 from leveret.store.journal import BatchToWrite, Journal, Removal
+from leveret.store.rows import put
 
 
 class Loop:

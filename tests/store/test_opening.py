@@ -10,9 +10,9 @@ import pytest
 from tests.store.support import NOW, Rig, letter
 
 from leveret.broker.settings import Settings
-from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, UnknownFormat, set_fact
 from leveret.store.disk import File
 from leveret.store.opening import InUse, Opened, Unusable, open_folder
+from leveret.store.rows import FILE_NAME, FORMAT, DefinitionsFile, UnknownFormat, set_fact
 
 
 def opened(folder: Path) -> Opened:

@@ -39,9 +39,9 @@ from leveret.broker.queue import Queue
 from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.store import store as store_module
-from leveret.store.definitions import Change
 from leveret.store.journal import ledger_of
 from leveret.store.layout import SPILL_NUMBER
+from leveret.store.rows import Change
 from leveret.wire.content import PERSISTENT
 from leveret.wire.values import Table
 

@@ -40,7 +40,7 @@ def test_vhosts_users_rights_and_parameters_are_back(rig: Rig) -> None:
     vhost.describe("of its own", ("a", "b"))
     vhost.set_default_queue_type("quorum")
     vhost.set_tracing(True)
-    vhost.set_parameter("vhost-limits", "limits", {"max-queues": 5, "max-connections": 7})
+    vhost.parameters.set("vhost-limits", "limits", {"max-queues": 5, "max-connections": 7})
     broker.add_user("u", "secret", ("management",), loopback_only=True)
     broker.set_user_limits("u", {"max-channels": 3})
     broker.set_permissions("u", "v", "^c", "^w", "^r")
@@ -60,8 +60,8 @@ def test_vhosts_users_rights_and_parameters_are_back(rig: Rig) -> None:
         True,
     )
     assert vhost.limits == {"max-queues": 5, "max-connections": 7}
-    assert vhost.all_parameters() == {("vhost-limits", "limits"): {"max-queues": 5, "max-connections": 7}}
-    assert vhost.parameters == {}
+    assert vhost.parameters.all() == {("vhost-limits", "limits"): {"max-queues": 5, "max-connections": 7}}
+    assert vhost.parameters.values == {}
     assert again.users.keys() == {"u"}
     user = again.users["u"]
     assert user.has_password(b"secret")
@@ -79,9 +79,9 @@ def test_what_was_removed_stays_removed(rig: Rig) -> None:
     add_guest(broker)
     vhost.declare_exchange("x", "fanout", durable=True)
     vhost.bind("x", rig.queue("q"), "", {})
-    vhost.set_policy("p", ".*", {"max-length": 5})
-    vhost.set_operator_policy("o", ".*", {"max-length": 5})
-    vhost.set_parameter("shovel", "s", {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://"})
+    vhost.policies.set("p", ".*", {"max-length": 5})
+    vhost.operator_policies.set("o", ".*", {"max-length": 5})
+    vhost.parameters.set("shovel", "s", {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://"})
     broker.set_parameter("g", 1)
     rig.settle_down()
     broker.delete_vhost("v")
@@ -89,9 +89,9 @@ def test_what_was_removed_stays_removed(rig: Rig) -> None:
     vhost.unbind("x", vhost.queues["q"], "", {}, None)
     vhost.delete_exchange("x")
     vhost.delete_queue("q", None)
-    vhost.clear_policy("p")
-    vhost.clear_operator_policy("o")
-    vhost.clear_parameter("shovel", "s")
+    vhost.policies.clear("p")
+    vhost.operator_policies.clear("o")
+    vhost.parameters.clear("shovel", "s")
     broker.clear_parameter("g")
     again = rig.restarted()
     assert [(kind, vhost) for kind, vhost, _, _ in again.definitions.rows()] == [("vhost", "/")]
@@ -102,9 +102,9 @@ def test_what_was_removed_stays_removed(rig: Rig) -> None:
 def test_policies_are_followed_again(rig: Rig) -> None:
     """SPEC §8.1: policies survive a restart, and count for what was there."""
     rig.queue("q")
-    rig.vhost.set_policy("low", ".*", {"max-length": 9}, priority=1, apply_to="queues")
-    rig.vhost.set_policy("high", "^q", {"max-length": 3, "overflow": "reject-publish"}, priority=2)
-    rig.vhost.set_operator_policy("operator", ".*", {"max-length": 2})
+    rig.vhost.policies.set("low", ".*", {"max-length": 9}, priority=1, apply_to="queues")
+    rig.vhost.policies.set("high", "^q", {"max-length": 3, "overflow": "reject-publish"}, priority=2)
+    rig.vhost.operator_policies.set("operator", ".*", {"max-length": 2})
     again = rig.restarted()
     queue = again.vhost.queues["q"]
     assert queue.policy is not None
@@ -311,7 +311,7 @@ def test_time_that_a_policy_gave_still_counts(rig: Rig) -> None:
     rig.queue("q")
     rig.publish(letter(b"x"))
     rig.settle_down()
-    rig.vhost.set_policy("p", ".*", {"message-ttl": 5000})
+    rig.vhost.policies.set("p", ".*", {"message-ttl": 5000})
     again = rig.restarted(now=NOW + 1000)
     again.later(NOW + 1000)
     assert again.bodies("q") == [b"x"]

@@ -25,21 +25,23 @@ ALLOWED = {
     "wire": {"errors", "terms"},
     # What a message carries: headers and properties. Frames and methods are the protocol's.
     "broker": {"errors", "terms", "octets", "uri", "wire.values", "wire.content", "wire.properties"},
+    # What the model is made of, as files, rows and settings have it.
+    "definitions": {"errors", "wire.values", "broker"},
     # What it keeps of the model: messages, and what is defined.
-    "store": {"errors", "terms", "octets", "wire.values", "broker"},
+    "store": {"errors", "terms", "octets", "wire.values", "broker", "definitions"},
     "protocol": {"errors", "terms", "wire", "broker"},
     # A client of any broker: it knows nothing of this one.
     "client": {"errors", "uri", "wire"},
     # What they are is the model's, how they are run is theirs.
     "shovel": {"errors", "uri", "wire", "broker", "client"},
-    "server": {"errors", "terms", "uri", "wire", "broker", "protocol", "store", "client", "shovel"},
-    "management": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "shovel", "store"},
+    "server": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "store", "client", "shovel"},
+    "management": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "shovel", "store"},
     # A user of any broker, too.
     "work": {"errors", "uri", "wire", "client"},
-    "cli": {"errors", "terms", "uri", "wire", "broker", "protocol", "server", "store", "management", "work"},
+    "cli": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "store", "management", "work"},
     "testing": {"server", "management", "work"},
 }
-NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "protocol"}
+NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "definitions", "protocol"}
 IO_MODULES = {"asyncio", "socket", "ssl", "time", "threading"}
 LINES_MAX = 800
 GENERATED = {"wire/spec.py"}
@@ -194,6 +196,15 @@ def name_faults(text: str, root: Path, repository: Path) -> Iterator[str]:
             yield f"nothing is called {name}"
 
 
+def walk_faults(text: str, root: Path) -> Iterator[str]:
+    """Lines of drawn walks, `1 server/transport.py  buffer_updated  …`, whose file or function is not there."""
+    for path, name in re.findall(r"^ *\d+ +([\w/]+\.py) +(\w+)", text, flags=re.MULTILINE):
+        if not (root / path).exists():
+            yield f"no file {path}"
+        elif name not in {found for _, found in defined(root / path)}:
+            yield f"no {name} in {path}"
+
+
 def protocol_methods(root: Path) -> set[str]:
     """basic.publish and the like, which only look like a module's names."""
     spec = root / "wire" / "spec.py"
@@ -230,6 +241,10 @@ def test_every_pxd_declares_what_its_module_has() -> None:
 
 def test_architecture_speaks_of_what_there_is() -> None:
     assert list(name_faults((ROOT / "ARCHITECTURE.md").read_text(), SOURCE, ROOT)) == []
+
+
+def test_drawn_walks_are_true() -> None:
+    assert list(walk_faults((ROOT / "ARCHITECTURE.md").read_text(), SOURCE)) == []
 
 
 # The checks
@@ -335,3 +350,9 @@ def test_name_that_is_not_there_is_found(tree: Path, name: str) -> None:
 
 def test_code_blocks_and_other_words_are_left_alone(tree: Path) -> None:
     assert list(name_faults("```\n`Gone.gone`\n```\nand `p = data`, `p[a:b]`, `x-match`, `basic.publish`", tree, tree)) == []
+
+
+def test_step_of_a_walk_that_is_not_there_is_found(tree: Path) -> None:
+    steps = (" 1 broker/queue.py  new_queue  so", "10 wire/frames.py next", " 2 broker/queue.py gone", " 3 wire/gone.py x")
+    walk = "\n".join(("```", *steps, "```"))
+    assert list(walk_faults(walk, tree)) == ["no gone in broker/queue.py", "no file wire/gone.py"]

@@ -25,9 +25,9 @@ from tests.management.support import Http
 from tests.properties.dialogue import publish
 from tests.server.support import Client
 
+from leveret.definitions.settings import BadDefinition
 from leveret.errors import NotFound
 from leveret.server.config import BadSetting
-from leveret.server.definitions import BadDefinition
 from leveret.testing import Broker
 from leveret.wire import spec
 

@@ -1,7 +1,7 @@
 """Users: their passwords, tags, limits and rights.
 
 Passwords are kept as RabbitMQ keeps them, base64 of a 4-byte salt and a digest of salt and password, so that definitions
-move both ways. Knows no protocol: who is logged in is a `Presence`.
+move both ways. Knows no protocol: who is logged in is a `ConnectedClient`.
 """
 
 import base64
@@ -10,11 +10,10 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leveret.broker.rights import Rights
 from leveret.errors import PreconditionFailed
-from leveret.terms import term
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -29,10 +28,9 @@ DIGESTS = {
     # Only for users that come from an old RabbitMQ.
     "rabbit_password_hashing_md5": hashlib.md5,
 }
-USER_LIMITS = ("max-connections", "max-channels")
 
 
-class Presence(Protocol):
+class ConnectedClient(Protocol):
     """A connection that is logged in, as the model sees it."""
 
     vhost: "VirtualHost"
@@ -48,9 +46,9 @@ class Presence(Protocol):
 
 
 class User:
-    """Who may log in; `loopback_only` users only from this machine. `present` are its connections."""
+    """Who may log in; `loopback_only` users only from this machine. `clients` are its connections."""
 
-    __slots__ = ("hashing", "limits", "loopback_only", "name", "password_hash", "present", "rights", "tags")
+    __slots__ = ("clients", "hashing", "limits", "loopback_only", "name", "password_hash", "rights", "tags")
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class User:
         self.loopback_only = loopback_only
         self.limits: dict[str, int] = {}
         self.rights: dict[str, Rights] = {}
-        self.present: dict[Presence, None] = {}
+        self.clients: dict[ConnectedClient, None] = {}
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the password; a blank one never is."""
@@ -84,7 +82,7 @@ class User:
         return rights
 
     def channel_count(self) -> int:
-        return sum(len(presence.channels) for presence in self.present)
+        return sum(len(client.channels) for client in self.clients)
 
 
 class TrustedUser(User):
@@ -114,23 +112,6 @@ def check_password_hash(password_hash: str, hashing: str) -> None:
     # RabbitMQ: a user may have no password, and then cannot log in with one.
     if stored and len(stored) != SALT_SIZE + DIGESTS[hashing]().digest_size:
         raise PreconditionFailed(f"password_hash has not the length of {hashing}")
-
-
-def check_limits(limits: Any, known: tuple[str, ...], title: str) -> None:
-    """Refuse limits that do not exist, or are no integers; less than 0 is no limit."""
-    if not isinstance(limits, dict):
-        raise PreconditionFailed(f"{title} not a list {term(limits)}")
-    unknown = {name: value for name, value in limits.items() if name not in known}
-    if unknown:
-        raise PreconditionFailed(f"Unrecognised terms {term(unknown)} in {title}")
-    for name, value in limits.items():
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise PreconditionFailed(f"{name} should be a number, actually was {term(value)}")
-
-
-def reached(limit: int | None, count: int) -> bool:
-    """Whether one more would be over a limit."""
-    return limit is not None and 0 <= limit <= count
 
 
 def is_loopback(address: str) -> bool:

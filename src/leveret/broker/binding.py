@@ -33,3 +33,21 @@ def frozen(value: object) -> object:
     if isinstance(value, list):
         return ("list", tuple(frozen(item) for item in value))
     return (type(value).__name__, repr(value))
+
+
+def inbound(destination: "Destination") -> dict[object, object]:
+    """The bindings that lead to a queue or exchange."""
+    return destination.bindings if destination.is_queue else destination.inbound  # type: ignore[union-attr, return-value]
+
+
+def name_of(binding: Binding) -> str:
+    """A binding's own name: source, kind and name of the destination, routing key and arguments."""
+    arguments = repr(frozen(binding.arguments))
+    # Written as Python writes it: names may contain anything.
+    return repr(
+        (binding.source.name, kind_of_destination(binding), binding.destination.name, binding.routing_key, arguments)
+    )
+
+
+def kind_of_destination(binding: Binding) -> str:
+    return "queue" if binding.destination.is_queue else "exchange"

@@ -18,4 +18,7 @@ cdef class Broker:
     cdef public dict users
     cdef public dict parameters
     cdef public object on_shovel
+    cdef public object on_command
+    cdef public bint follows
     cpdef changed(self)
+    cpdef record(self, object command)

@@ -3,23 +3,32 @@
 from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.access import (
-    SHA256,
-    USER_LIMITS,
-    User,
-    check_limits,
-    check_password_hash,
-    hash_password,
-    reached,
-)
+from leveret.broker.access import SHA256, User, check_password_hash, hash_password
 from leveret.broker.churn import Churn
+from leveret.broker.command import (
+    NOBODY,
+    AddUser,
+    AddVhost,
+    ClearGlobalParameter,
+    ClearPermissions,
+    ClearTopicPermissions,
+    Command,
+    DeleteUser,
+    DeleteVhost,
+    SetGlobalParameter,
+    SetLoopbackOnly,
+    SetPermissions,
+    SetTopicPermissions,
+    SetUserLimits,
+)
 from leveret.broker.events import Events
-from leveret.broker.patterns import BadPattern
+from leveret.broker.patterns import BadPattern, Pattern
 from leveret.broker.queue import Queue
 from leveret.broker.rights import PERMISSIONS, Rights
 from leveret.broker.settings import Settings
 from leveret.broker.storage import Storage
 from leveret.broker.tally import Tally
+from leveret.broker.tenant_limit import USER_LIMITS, check_connection_limits, check_limits
 from leveret.broker.timers import Timers
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
@@ -36,6 +45,9 @@ class Broker:
 
     While `throttled`, whoever publishes is stopped: `alarm` says what runs low, "" if nothing does, and `flow` that storage
     is behind. `on_shovel` is called with vhost and name when a shovel's parameter is set, or is there no longer.
+
+    `on_command` is called with each change of what is defined, before it is made. One that `follows` the commands of another
+    broker deletes nothing by itself.
     """
 
     __slots__ = (
@@ -44,6 +56,8 @@ class Broker:
         "epoch",
         "events",
         "flow",
+        "follows",
+        "on_command",
         "on_shovel",
         "parameters",
         "replies",
@@ -76,6 +90,13 @@ class Broker:
         self.users: dict[str, User] = {}
         self.parameters: dict[str, Any] = {}
         self.on_shovel: Callable[[str, str], None] | None = None
+        self.on_command: Callable[[Command], None] | None = None
+        self.follows = False
+
+    def record(self, command: Command) -> None:
+        """Say what is about to be changed; nothing refuses it any more."""
+        if self.on_command is not None:
+            self.on_command(command)
 
     def changed(self) -> None:
         """Drop every remembered route and right."""
@@ -96,18 +117,20 @@ class Broker:
 
     # Virtual hosts
 
-    def add_vhost(self, name: str) -> VirtualHost:
+    def add_vhost(self, name: str, by: str = NOBODY) -> VirtualHost:
         """Make a vhost, or find it."""
         vhost = self.vhosts.get(name)
         if vhost is None:
+            self.record(AddVhost(name, by=by, at=self.work.now))
             vhost = self.vhosts[name] = VirtualHost(name, self)
             vhost.store()
             self.events.add("vhost.created", name, name)
         return vhost
 
-    def delete_vhost(self, name: str) -> None:
+    def delete_vhost(self, name: str, by: str = NOBODY) -> None:
         """Delete a vhost with everything in it, and end the connections to it."""
         vhost = self.find_vhost(name)
+        self.record(DeleteVhost(name, by=by, at=self.work.now))
         del self.vhosts[name]
         for user in self.users.values():
             rights = user.rights.pop(name, None)
@@ -132,27 +155,32 @@ class Broker:
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
         refused = f"access to vhost '{name}' refused for user '{user.name}'"
-        limit = vhost.limits.get("max-connections")
-        if reached(limit, len(vhost.present)):
-            raise NotAllowed(f"{refused}: connection limit ({limit}) is reached")
-        limit = user.limits.get("max-connections")
-        if reached(limit, len(user.present)):
-            raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({limit}) is reached")
+        check_connection_limits(vhost, user, refused)
         if not user.rights_in(name).granted:
             raise NotAllowed(refused)
         return vhost
 
     # Users
 
-    def add_user(self, name: str, password: str, tags: tuple[str, ...] = (), loopback_only: bool = False) -> User:
+    def add_user(
+        self, name: str, password: str, tags: tuple[str, ...] = (), loopback_only: bool = False, by: str = NOBODY
+    ) -> User:
         """Make a user, or give one that is there this password and these tags."""
-        return self.add_hashed_user(name, hash_password(password.encode()) if password else "", SHA256, tags, loopback_only)
+        password_hash = hash_password(password.encode()) if password else ""
+        return self.add_hashed_user(name, password_hash, SHA256, tags, loopback_only, by)
 
     def add_hashed_user(
-        self, name: str, password_hash: str, hashing: str, tags: tuple[str, ...] = (), loopback_only: bool = False
+        self,
+        name: str,
+        password_hash: str,
+        hashing: str,
+        tags: tuple[str, ...] = (),
+        loopback_only: bool = False,
+        by: str = NOBODY,
     ) -> User:
         """The same with a password that is hashed already."""
         check_password_hash(password_hash, hashing)
+        self.record(AddUser(name, password_hash, hashing, tags, loopback_only, by=by, at=self.work.now))
         user = self.users.get(name)
         if user is None:
             user = self.users[name] = User(name, password_hash, tags, loopback_only, hashing)
@@ -174,9 +202,10 @@ class Broker:
         }
         self.storage.put("user", "", user.name, facts)
 
-    def delete_user(self, name: str) -> None:
+    def delete_user(self, name: str, by: str = NOBODY) -> None:
         """Delete a user, and end its connections."""
         user = self.find_user(name)
+        self.record(DeleteUser(name, by=by, at=self.work.now))
         del self.users[name]
         self.storage.remove("user", "", name)
         for rights in user.rights.values():
@@ -184,8 +213,8 @@ class Broker:
             self.storage.remove("permission", rights.vhost_name, name)
         self.changed()
         self.events.add("user.deleted", None, name)
-        for presence in list(user.present):
-            presence.shut(f"user '{name}' is deleted")
+        for client in list(user.clients):
+            client.shut(f"user '{name}' is deleted")
 
     def find_user(self, name: str) -> User:
         user = self.users.get(name)
@@ -193,41 +222,56 @@ class Broker:
             raise NotFound(f"user '{name}' not found")
         return user
 
-    def set_user_limits(self, name: str, limits: dict[str, int]) -> None:
+    def set_loopback_only(self, name: str, loopback_only: bool, by: str = NOBODY) -> None:
+        """Say whether a user may log in only from this machine; of one that is there already nothing else says it."""
+        user = self.find_user(name)
+        self.record(SetLoopbackOnly(name, loopback_only, by=by, at=self.work.now))
+        user.loopback_only = loopback_only
+        self._store_user(user)
+
+    def set_user_limits(self, name: str, limits: dict[str, int], by: str = NOBODY) -> None:
         """Bound a user's connections and channels; what is there already stays."""
         check_limits(limits, USER_LIMITS, "user-limits")
         user = self.find_user(name)
+        self.record(SetUserLimits(name, dict(limits), by=by, at=self.work.now))
         user.limits = dict(limits)
         self._store_user(user)
 
     # Rights
 
-    def set_permissions(self, user_name: str, vhost_name: str, configure: str, write: str, read: str) -> None:
+    def set_permissions(
+        self, user_name: str, vhost_name: str, configure: str, write: str, read: str, by: str = NOBODY
+    ) -> None:
         """Let a user into a vhost and do there what these patterns allow; what they do not is ended."""
         rights = self._rights(user_name, vhost_name)
-        try:
-            rights.grant(configure, write, read)
-        except BadPattern as error:
-            raise PreconditionFailed(f"invalid regular expression: {error}") from None
+        check_patterns((configure, write, read))
+        self.record(SetPermissions(user_name, vhost_name, configure, write, read, by=by, at=self.work.now))
+        rights.grant(configure, write, read)
         self._rights_changed(user_name, vhost_name)
 
-    def clear_permissions(self, user_name: str, vhost_name: str) -> None:
+    def clear_permissions(self, user_name: str, vhost_name: str, by: str = NOBODY) -> None:
         """Allow a user nothing in a vhost any more."""
-        self._rights(user_name, vhost_name).revoke()
+        rights = self._rights(user_name, vhost_name)
+        self.record(ClearPermissions(user_name, vhost_name, by=by, at=self.work.now))
+        rights.revoke()
         self._rights_changed(user_name, vhost_name)
 
-    def set_topic_permissions(self, user_name: str, vhost_name: str, exchange: str, write: str, read: str) -> None:
+    def set_topic_permissions(
+        self, user_name: str, vhost_name: str, exchange: str, write: str, read: str, by: str = NOBODY
+    ) -> None:
         """Allow a user only these routing keys on a topic exchange."""
         rights = self._rights(user_name, vhost_name)
-        try:
-            rights.grant_topics(exchange, write, read)
-        except BadPattern as error:
-            raise PreconditionFailed(f"invalid regular expression: {error}") from None
+        check_patterns((write, read))
+        self.record(SetTopicPermissions(user_name, vhost_name, exchange, write, read, by=by, at=self.work.now))
+        rights.grant_topics(exchange, write, read)
         self._rights_changed(user_name, vhost_name)
 
-    def clear_topic_permissions(self, user_name: str, vhost_name: str, exchange: str | None = None) -> None:
+    def clear_topic_permissions(
+        self, user_name: str, vhost_name: str, exchange: str | None = None, by: str = NOBODY
+    ) -> None:
         """Allow a user all routing keys again, on one topic exchange or on all."""
         rights = self._rights(user_name, vhost_name)
+        self.record(ClearTopicPermissions(user_name, vhost_name, exchange, by=by, at=self.work.now))
         for name in list(rights.topics) if exchange is None else [exchange]:
             rights.revoke_topics(name)
         self._rights_changed(user_name, vhost_name)
@@ -237,14 +281,17 @@ class Broker:
         self.find_vhost(vhost_name)
         return user.rights_in(vhost_name)
 
-    def set_parameter(self, name: str, value: Any) -> None:
+    def set_parameter(self, name: str, value: Any, by: str = NOBODY) -> None:
         """Set a parameter of the whole broker."""
+        self.record(SetGlobalParameter(name, value, by=by, at=self.work.now))
         self.parameters[name] = value
         self.storage.put("global_parameter", "", name, {"value": value})
 
-    def clear_parameter(self, name: str) -> None:
-        if self.parameters.pop(name, None) is None:
+    def clear_parameter(self, name: str, by: str = NOBODY) -> None:
+        if name not in self.parameters:
             raise NotFound(f"global parameter '{name}' not found")
+        self.record(ClearGlobalParameter(name, by=by, at=self.work.now))
+        del self.parameters[name]
         self.storage.remove("global_parameter", "", name)
 
     @property
@@ -256,9 +303,9 @@ class Broker:
             self.on_shovel(vhost_name, name)
 
     def shovel_count(self) -> int:
-        return sum(len(vhost.parameters) for vhost in self.vhosts.values())
+        return sum(len(vhost.parameters.values) for vhost in self.vhosts.values())
 
-    def why_not(self, user: User, vhost_name: str) -> str | None:
+    def entry_refusal(self, user: User, vhost_name: str) -> str | None:
         """Why this user may not enter a vhost; None if it may."""
         if vhost_name in self.vhosts and user.rights_in(vhost_name).granted:
             return None
@@ -279,9 +326,18 @@ class Broker:
         self._store_rights(self.users[user_name].rights_in(vhost_name))
         self.events.add("permission.changed", vhost_name, user_name)
         self.changed()
-        for presence in list(self.users[user_name].present):
-            if presence.vhost.name == vhost_name:
-                presence.recheck()
+        for client in list(self.users[user_name].clients):
+            if client.vhost.name == vhost_name:
+                client.recheck()
+
+
+def check_patterns(patterns: tuple[str, ...]) -> None:
+    """Refuse what is no regular expression."""
+    for text in patterns:
+        try:
+            Pattern(text)
+        except BadPattern as error:
+            raise PreconditionFailed(f"invalid regular expression: {error}") from None
 
 
 def default_broker(settings: Settings | None = None) -> Broker:

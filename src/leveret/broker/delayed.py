@@ -19,6 +19,7 @@ from leveret.broker.binding import Binding
 from leveret.broker.dead_letter import Burial
 from leveret.broker.exchange import Exchange
 from leveret.broker.exchange_types import PLAIN_TYPES
+from leveret.broker.hidden_queue import make_hidden_queue, remove_hidden_queue
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import rewritten
@@ -72,7 +73,7 @@ class DelayedExchange(Exchange):
     def open(self, vhost: "VirtualHost") -> None:
         self._inner.open(vhost)
         self._vhost = vhost
-        self._waiting = vhost.make_hidden_queue(self.name, f"messages delayed by {self.title}", self.durable)
+        self._waiting = make_hidden_queue(vhost, self.name, f"messages delayed by {self.title}", self.durable)
         self._waiting.burial = Release(vhost, self._waiting, self)
         traits = Traits()
         traits.stay_of = delay_of
@@ -81,7 +82,7 @@ class DelayedExchange(Exchange):
 
     def close(self) -> None:
         self._inner.close()
-        self._vhost.remove_hidden_queue(self._waiting)
+        remove_hidden_queue(self._vhost, self._waiting)
 
     def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         return self.match_all([routing_key], properties)

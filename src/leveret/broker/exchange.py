@@ -7,6 +7,7 @@ further is the router's work. The other types have modules of their own. Knows n
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.binding import Binding, Key
+from leveret.broker.command import NOBODY
 from leveret.broker.tally import Tally
 from leveret.errors import AccessRefused
 from leveret.wire.properties import Properties
@@ -15,9 +16,6 @@ from leveret.wire.values import Table
 if TYPE_CHECKING:
     from leveret.broker.policy import Policy
     from leveret.broker.vhost import VirtualHost
-
-# RabbitMQ: the user of what no user has done.
-NOBODY = "rmq-internal"
 
 
 class Exchange:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.broker.patterns import BadPattern, Pattern
-from leveret.errors import NotFound, PreconditionFailed
+from leveret.errors import PreconditionFailed
 from leveret.terms import term
 
 APPLY_TO = {
@@ -142,7 +142,7 @@ class Policy:
 
 
 class Policies:
-    """The policies of one vhost, or those of its operator."""
+    """Policies, in the order in which they count."""
 
     __slots__ = ("_by_priority", "_known", "by_name")
 
@@ -151,15 +151,16 @@ class Policies:
         self._by_priority: list[Policy] = []
         self._known = OPERATOR_SETTINGS if operator else tuple(SETTINGS)
 
-    def set(self, policy: Policy) -> None:
-        """Add a policy, or put it in the place of the one with its name."""
+    def check(self, policy: Policy) -> None:
+        """Refuse a policy whose settings these cannot have."""
         check_definition(policy.definition, self._known)
+
+    def put(self, policy: Policy) -> None:
+        """Add a policy, or put it in the place of the one with its name."""
         self.by_name[policy.name] = policy
         self._sort()
 
-    def clear(self, name: str) -> None:
-        if name not in self.by_name:
-            raise NotFound(f"policy '{name}' not found")
+    def remove(self, name: str) -> None:
         del self.by_name[name]
         self._sort()
 

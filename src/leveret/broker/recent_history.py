@@ -10,6 +10,7 @@ from leveret.broker.arguments import Traits
 from leveret.broker.binding import Binding
 from leveret.broker.dispatch import push
 from leveret.broker.exchange import FanoutExchange
+from leveret.broker.hidden_queue import make_hidden_queue
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
@@ -77,7 +78,7 @@ class RecentHistoryExchange(FanoutExchange):
 
     def open(self, vhost: "VirtualHost") -> None:
         self._vhost = vhost
-        self._history = vhost.make_hidden_queue(self.name, f"history of {self.title}")
+        self._history = make_hidden_queue(vhost, self.name, f"history of {self.title}")
         traits = Traits()
         traits.max_length = int(self.arguments.get(LENGTH, LENGTH_DEFAULT))  # type: ignore[arg-type]
         traits.stay_of = for_ever

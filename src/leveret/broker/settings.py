@@ -2,6 +2,9 @@
 
 from leveret.broker.pages import Sizes
 
+# Clients, and whoever reads definitions, decide by it what the broker can do.
+RABBITMQ_VERSION = "3.13.7"
+
 
 class Settings:
     """Limits and choices, with their defaults."""

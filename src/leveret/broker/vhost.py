@@ -1,8 +1,8 @@
 """A virtual host: its exchanges, queues and bindings, and the rules for making and removing them.
 
-Checks stand in a column and then the thing is done. Where a right must be checked between two others it is given as
-`rights`; else whoever asks has checked it already. Every change raises the broker's epoch, which drops remembered
-routes. Knows no channel or connection: an exclusive queue's owner is any object.
+Checks stand in a column, then the change is said as a command (`broker/command.py`), and then it is made. Where a right must
+be checked between two others it is given as `rights`; else whoever asks has checked it already. Every change raises the
+broker's epoch, which drops remembered routes. Knows no channel or connection: an exclusive queue's owner is any object.
 
   (1) A binding is known to both its ends; removing an end removes its bindings.
   (2) An auto-delete exchange goes with the last binding that leads from it, an auto-delete queue with its last consumer.
@@ -11,36 +11,56 @@ routes. Knows no channel or connection: an exclusive queue's owner is any object
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.access import Presence, User, check_limits, reached
-from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
-from leveret.broker.binding import Binding, frozen
+from leveret.broker.access import ConnectedClient
+from leveret.broker.arguments import queue_type, traits_of
+from leveret.broker.binding import Binding, inbound, name_of
+from leveret.broker.command import (
+    NOBODY,
+    Bind,
+    Command,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DescribeVhost,
+    SetDefaultQueueType,
+    SetLimits,
+    SetTracing,
+    Unbind,
+)
 from leveret.broker.dead_letter import Burial
-from leveret.broker.delayed import DelayedExchange
+from leveret.broker.declaration import (
+    EXCHANGE_TYPES,
+    check_access,
+    check_dead_letters,
+    check_deletable,
+    check_new_exchange,
+    check_new_queue,
+    check_same_exchange,
+    check_same_queue,
+    with_default_type,
+)
 from leveret.broker.dispatch import push
-from leveret.broker.equivalence import check_same, check_same_argument
-from leveret.broker.exchange import NOBODY, DefaultExchange, Exchange
-from leveret.broker.exchange_types import PLAIN_TYPES
+from leveret.broker.exchange import DefaultExchange, Exchange
 from leveret.broker.message import Message
-from leveret.broker.policy import Policies, Policy
+from leveret.broker.name import check_not_default, check_unreserved, stripped
+from leveret.broker.parameter import Parameters
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies
 from leveret.broker.rights import Rights
 from leveret.broker.router import Router
-from leveret.broker.shovel import COMPONENT as SHOVEL_COMPONENT
-from leveret.broker.shovel import SHOVELS_MAX, check_shovel
 from leveret.broker.tally import Tally
-from leveret.broker.upkeep import DeleteUnused, Demolish, Reapply, Unbind
-from leveret.errors import AccessRefused, NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
-from leveret.terms import term
+from leveret.broker.tenant_limit import VHOST_LIMITS, check_limits
+from leveret.broker.vhost_policy import VhostPolicies, follow_policies
+from leveret.broker.vhost_tasks import DeleteUnused, Demolish, UnbindTask
+from leveret.errors import AccessRefused, NotFound, PreconditionFailed
 from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
-from leveret.wire.values import Table, kind_of
+from leveret.wire.values import Table
 
 if TYPE_CHECKING:
     from leveret.broker.binding import Destination
     from leveret.broker.broker import Broker
-
-EXCHANGE_TYPES: dict[str, type[Exchange]] = {**PLAIN_TYPES, "x-delayed-message": DelayedExchange}
 
 PREDECLARED = (
     ("amq.direct", "direct", False),
@@ -51,18 +71,11 @@ PREDECLARED = (
     ("amq.rabbitmq.trace", "topic", True),
 )
 
-# So many policies cost as much to compare with a name as one operation of a queue.
-POLICIES_A_UNIT = 2
-
 Facts = dict[str, Any]
-
-LIMITS = ("max-connections", "max-queues")
-LIMITS_COMPONENT = "vhost-limits"
-OPERATOR_COMPONENT = "operator_policy"
 
 
 class VirtualHost:
-    """One tenant's exchanges, queues, bindings and policies. `present` are the connections to it."""
+    """One tenant's exchanges, queues, bindings and policies. `clients` are the connections to it."""
 
     def __init__(self, name: str, broker: "Broker") -> None:
         self.name = name
@@ -70,12 +83,12 @@ class VirtualHost:
         self.tags: tuple[str, ...] = ()
         self.default_queue_type: str | None = None
         self.limits: dict[str, int] = {}
-        self.parameters: dict[tuple[str, str], Any] = {}
+        self.parameters = Parameters(self)
         self.tracing = False
         self.deleted = False
-        self.present: dict[Presence, None] = {}
-        self.policies = Policies()
-        self.operator_policies = Policies(operator=True)
+        self.clients: dict[ConnectedClient, None] = {}
+        self.policies = VhostPolicies(self)
+        self.operator_policies = VhostPolicies(self, operator=True)
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
         # Those of exchanges that keep messages.
@@ -83,14 +96,14 @@ class VirtualHost:
         self.work = broker.work
         self.router = Router(self.exchanges, self.work)
         # What is left of removing the bindings of something large; None if nothing is.
-        self._unbinding: Unbind | None = None
+        self._unbinding: UnbindTask | None = None
         # Of channels that are closed, and octets of connections that are gone.
         self.tally = Tally()
         self.received_bytes = 0
         self.sent_bytes = 0
         self.churn = broker.churn
         self._events = broker.events
-        self._broker = broker
+        self.broker = broker
         self._predeclare()
 
     def _predeclare(self) -> None:
@@ -100,6 +113,14 @@ class VirtualHost:
             exchange.durable = True
             exchange.internal = internal
             self.exchanges[name] = exchange
+
+    def policies_of(self, operator: bool) -> VhostPolicies:
+        return self.operator_policies if operator else self.policies
+
+    def _record(self, command: Command) -> None:
+        # What is still removed of a vhost that is gone is a part of deleting it; another of its name may be there.
+        if not self.deleted:
+            self.broker.record(command)
 
     def _happened(self, kind: str, name: str) -> None:
         self._events.add(kind, self.name, name)
@@ -139,9 +160,9 @@ class VirtualHost:
         internal: bool = False,
         arguments: Table | None = None,
         rights: Rights | None = None,
-        made_by: str = NOBODY,
+        by: str = NOBODY,
     ) -> Exchange:
-        """Make an exchange, or check that the one there is the same; who has `rights` made it, else `made_by`."""
+        """Make an exchange, or check that the one there is the same; who has `rights` makes it, else `by`."""
         arguments = arguments or {}
         if kind not in EXCHANGE_TYPES:
             raise PreconditionFailed(f"unknown exchange type '{kind}'")
@@ -149,39 +170,34 @@ class VirtualHost:
         check_not_default(name)
         if rights is not None:
             rights.check_exchange("configure", name)
+            by = rights.user_name
         exchange = self.exchanges.get(name)
-        if exchange is None:
-            exchange = self._make_exchange(name, kind, arguments, rights)
-            exchange.durable = durable
-            exchange.auto_delete = auto_delete
-            exchange.internal = internal
-            exchange.made_by = made_by if rights is None else rights.user_name
-            exchange.open(self)
-            self.exchanges[name] = exchange
-            self.follow(exchange)
-            self._broker.changed()
-            self._happened("exchange.created", name)
-            if durable:
-                facts: Facts = {"type": kind, "auto_delete": auto_delete, "internal": internal, "arguments": arguments}
-                facts["made_by"] = exchange.made_by
-                self._broker.storage.put("exchange", self.name, name, facts)
+        if exchange is not None:
+            check_same_exchange(exchange, kind, durable, auto_delete, internal, arguments)
             return exchange
-        check_same("type", exchange.title, kind, exchange.kind)
-        check_same("durable", exchange.title, durable, exchange.durable)
-        check_same("auto_delete", exchange.title, auto_delete, exchange.auto_delete)
-        check_same("internal", exchange.title, internal, exchange.internal)
-        check_same_argument("alternate-exchange", exchange.title, arguments, exchange.arguments)
-        return exchange
+        check_new_exchange(self, name, kind, arguments, rights)
+        command = DeclareExchange(self.name, name, kind, durable, auto_delete, internal, arguments, by=by, at=self.work.now)
+        return self.make_exchange(command)
 
-    def _make_exchange(self, name: str, kind: str, arguments: Table, rights: Rights | None) -> Exchange:
-        check_unreserved("exchange", name)
-        title = self.exchange_title(name)
-        check_name_argument(arguments, "alternate-exchange", title)
-        if rights is not None and "alternate-exchange" in arguments:
-            rights.check_exchange("read", name)
-            rights.check_exchange("write", str(arguments["alternate-exchange"]))
-        EXCHANGE_TYPES[kind].check_arguments(arguments)
-        return EXCHANGE_TYPES[kind](name, title, kind, arguments)
+    def make_exchange(self, command: DeclareExchange) -> Exchange:
+        """Make an exchange that is not there yet."""
+        self._record(command)
+        name, kind = command.name, command.kind
+        exchange = EXCHANGE_TYPES[kind](name, self.exchange_title(name), kind, command.arguments)
+        exchange.durable = command.durable
+        exchange.auto_delete = command.auto_delete
+        exchange.internal = command.internal
+        exchange.made_by = command.by
+        exchange.open(self)
+        self.exchanges[name] = exchange
+        follow_policies(self, exchange)
+        self.broker.changed()
+        self._happened("exchange.created", name)
+        if command.durable:
+            facts: Facts = {"type": kind, "auto_delete": command.auto_delete, "internal": command.internal}
+            facts |= {"arguments": command.arguments, "made_by": command.by}
+            self.broker.storage.put("exchange", self.name, name, facts)
+        return exchange
 
     def find_exchange(self, name: str) -> Exchange:
         """Declare passively: the exchange must be there and not be the default one."""
@@ -189,8 +205,8 @@ class VirtualHost:
         check_not_default(name)
         return self.exchange(name)
 
-    def delete_exchange(self, name: str, if_unused: bool = False, rights: Rights | None = None) -> None:
-        """Delete an exchange and its bindings; one that is not there is fine."""
+    def delete_exchange(self, name: str, if_unused: bool = False, rights: Rights | None = None, by: str = NOBODY) -> None:
+        """Delete an exchange and its bindings; one that is not there is fine. Who has `rights` does it, else `by`."""
         name = stripped(name)
         check_not_default(name)
         if name.startswith("amq."):
@@ -202,13 +218,11 @@ class VirtualHost:
             return
         if if_unused and exchange.bindings:
             raise PreconditionFailed(f"{exchange.title} in use")
-        self._remove_exchange(exchange)
-
-    def _remove_exchange(self, exchange: Exchange) -> None:
-        del self.exchanges[exchange.name]
+        self._record(DeleteExchange(self.name, name, by=by if rights is None else rights.user_name, at=self.work.now))
+        del self.exchanges[name]
         exchange.deleted = True
         exchange.close()
-        self._broker.changed()
+        self.broker.changed()
         self._unbind_all([*exchange.inbound.values(), *exchange.bindings.values()], exchange)
 
     def forget_exchange(self, exchange: Exchange) -> None:
@@ -216,7 +230,7 @@ class VirtualHost:
         self._happened("exchange.deleted", exchange.name)
         anew = self.exchanges.get(exchange.name)
         if exchange.durable and not self.deleted and not (anew and anew.durable):
-            self._broker.storage.remove("exchange", self.name, exchange.name)
+            self.broker.storage.remove("exchange", self.name, exchange.name)
 
     # Queues
 
@@ -229,11 +243,15 @@ class VirtualHost:
         owner: object = None,
         arguments: Table | None = None,
         rights: Rights | None = None,
+        by: str = NOBODY,
     ) -> Queue:
-        """Make a queue, or check that the one there is the same; `owner` is set for an exclusive one."""
+        """Make a queue, or check that the one there is the same; `owner` is set for an exclusive one.
+
+        Who has `rights` makes it, else `by`.
+        """
         self.churn.queues_declared += 1
         name = stripped(name)
-        arguments = self._with_default_type(arguments or {}, durable, auto_delete, owner)
+        arguments = with_default_type(arguments or {}, self.default_queue_type, durable, auto_delete, owner)
         if name:
             check_unreserved("queue", name)
         elif queue_type(arguments) == "quorum":
@@ -242,93 +260,54 @@ class VirtualHost:
             name = f"amq.gen-{secrets.token_urlsafe(16)}"
         if rights is not None:
             rights.check_queue("configure", name)
-        queue = self.queues.get(name)
+            by = rights.user_name
         # RabbitMQ: an exclusive queue is never durable, whatever was asked.
         durable = durable and owner is None
-        if queue is None:
-            self._check_dead_letters(name, arguments, rights)
-            self._check_new_queue(name, durable, auto_delete, owner, arguments)
-            return self._make_queue(name, durable, auto_delete, owner, arguments)
-        if queue.owner is not owner:
-            raise locked(queue)
-        check_same("durable", queue.title, durable, queue.durable)
-        check_same("auto_delete", queue.title, auto_delete, queue.auto_delete)
-        for key in CHECKS:
-            check_same_argument(key, queue.title, arguments, queue.arguments)
-        queue.used(self._broker.work.now)
-        return queue
+        queue = self.queues.get(name)
+        if queue is not None:
+            check_same_queue(queue, durable, auto_delete, owner, arguments)
+            queue.used(self.work.now)
+            return queue
+        check_dead_letters(self, name, arguments, rights)
+        check_new_queue(self, name, durable, auto_delete, owner, arguments)
+        exclusive = owner is not None
+        command = DeclareQueue(self.name, name, durable, auto_delete, exclusive, arguments, by=by, at=self.work.now)
+        return self.make_queue(command, owner)
 
-    def _with_default_type(self, arguments: Table, durable: bool, auto_delete: bool, owner: object) -> Table:
-        """RabbitMQ: the vhost's type of queue is for those that could be of any type."""
-        if self.default_queue_type is None or "x-queue-type" in arguments or not durable or auto_delete or owner is not None:
-            return arguments
-        return {**arguments, "x-queue-type": self.default_queue_type}
-
-    def _check_dead_letters(self, name: str, arguments: Table, rights: Rights | None) -> None:
-        check_name_argument(arguments, "x-dead-letter-exchange", self.queue_title(name))
-        if rights is not None and "x-dead-letter-exchange" in arguments:
-            rights.check_queue("read", name)
-            rights.check_exchange("write", str(arguments["x-dead-letter-exchange"]))
-
-    def _check_new_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> None:
-        title = self.queue_title(name)
-        check_queue_arguments(arguments, title)
-        limit = self.limits.get("max-queues")
-        if reached(limit, len(self.queues)):
-            raise PreconditionFailed(
-                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
-            )
-        if queue_type(arguments) == "quorum":
-            check_quorum_properties(title, durable, owner is not None, auto_delete)
-
-    def _make_queue(self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table) -> Queue:
-        title = self.queue_title(name)
-        queue = Queue(name, title, self._broker.work, arguments, self._broker.timers)
-        queue.durable = durable
-        queue.auto_delete = auto_delete
+    def make_queue(self, command: DeclareQueue, owner: object) -> Queue:
+        """Make a queue that is not there yet, with a name that the server may have given."""
+        self._record(command)
+        name, arguments = command.name, command.arguments
+        queue = Queue(name, self.queue_title(name), self.work, arguments, self.broker.timers)
+        queue.durable = command.durable
+        queue.auto_delete = command.auto_delete
         queue.owner = owner
         queue.expired = DeleteUnused(self, queue)
-        if auto_delete:
+        if command.auto_delete:
             queue.unused = queue.expired
         queue.burial = Burial(self, queue)
         if arguments:
-            queue.apply(traits_of(arguments, {}, {}), self._broker.work.now)
-        self.follow(queue)
+            queue.apply(traits_of(arguments, {}, {}), self.work.now)
+        follow_policies(self, queue)
         self.queues[name] = queue
         self.churn.queues_created += 1
         self._happened("queue.created", name)
-        self._broker.changed()
-        if durable:
-            facts = {"auto_delete": auto_delete, "arguments": arguments}
-            self._broker.storage.adopt(queue, self.name, "queue", facts)
+        self.broker.changed()
+        if command.durable:
+            facts = {"auto_delete": command.auto_delete, "arguments": arguments}
+            self.broker.storage.adopt(queue, self.name, "queue", facts)
         return queue
 
-    def restore_queue(self, name: str, auto_delete: bool, arguments: Table, durable: bool = True) -> None:
-        """Make a queue that storage, or a file of definitions, has kept; its name may be one that the server gave."""
-        self._make_queue(name, durable, auto_delete, None, arguments)
-
-    def make_hidden_queue(self, name: str, title: str, durable: bool = False) -> Queue:
-        """A queue for an exchange that keeps messages; no client can reach it."""
-        queue = Queue(name, title, self._broker.work, {}, self._broker.timers)
-        queue.hidden = True
-        queue.durable = durable
-        self.hidden[queue] = None
-        if durable:
-            self._broker.storage.adopt(queue, self.name, "hidden", {})
-        return queue
-
-    def remove_hidden_queue(self, queue: Queue) -> None:
-        """Remove such a queue with its messages."""
-        self.hidden.pop(queue, None)
-        if queue.durable:
-            self._broker.storage.abandon(queue, self.name, "hidden")
-        queue.delete()
-        queue.dead.clear()
-
-    def delete_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> int:
+    def delete_queue(
+        self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False, rights: Rights | None = None
+    ) -> int:
         """Delete a queue and return how many messages were ready; one that is not there is fine."""
+        if rights is not None:
+            rights.check_queue("configure", stripped(name))
         queue = self.deletable_queue(name, owner, if_unused=if_unused, if_empty=if_empty)
-        return 0 if queue is None else self.remove_queue(queue)
+        if queue is None:
+            return 0
+        return self.remove_queue(queue, by=NOBODY if rights is None else rights.user_name)
 
     def deletable_queue(self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False) -> Queue | None:
         """The queue of that name if it may be deleted so; None if there is none."""
@@ -336,26 +315,17 @@ class VirtualHost:
         if name not in self.queues:
             return None
         queue = self.queue(name, owner)
-        if queue_type(queue.arguments) == "quorum":
-            for flag, wanted in (("if-unused", if_unused), ("if-empty", if_empty)):
-                if wanted:
-                    raise NotImplementedFault(
-                        f"cannot delete {queue.title}. queue.delete operations with {flag} flag set are not supported "
-                        "by quorum queues"
-                    )
-        if if_empty and queue.ready_count:
-            raise PreconditionFailed(f"{queue.title} not empty")
-        if if_unused and queue.consumer_count:
-            raise PreconditionFailed(f"{queue.title} in use")
+        check_deletable(queue, if_unused, if_empty)
         return queue
 
-    def remove_queue(self, queue: Queue) -> int:
+    def remove_queue(self, queue: Queue, by: str = NOBODY) -> int:
         """Remove a queue with its bindings and messages."""
+        self._record(DeleteQueue(self.name, queue.name, by=by, at=self.work.now))
         del self.queues[queue.name]
         self._unbind_all(list(queue.bindings.values()))  # type: ignore[arg-type]
         if queue.durable:
-            self._broker.storage.abandon(queue, self.name, "queue")
-        self._broker.changed()
+            self.broker.storage.abandon(queue, self.name, "queue")
+        self.broker.changed()
         self._happened("queue.deleted", queue.name)
         count = queue.delete()
         # They know the queue: it is free now, and not when the garbage collector looks at what is old.
@@ -364,21 +334,27 @@ class VirtualHost:
 
     # Bindings
 
-    def bind(self, source: str, destination: "Destination", routing_key: str, arguments: Table) -> None:
+    def bind(self, source: str, destination: "Destination", routing_key: str, arguments: Table, by: str = NOBODY) -> None:
         """Bind; doing it twice changes nothing."""
         exchange = self.exchange(source)
         exchange.check_binding(routing_key, arguments)
         binding = Binding(exchange, destination, routing_key, arguments)
         if binding.key in exchange.bindings:
             return
+        if self.broker.on_command is not None:
+            # Bindings are many: no value is made of one that nobody reads.
+            ends = (source, destination.name, destination.is_queue)
+            self._record(Bind(self.name, *ends, routing_key, arguments, by=by, at=self.work.now))
         exchange.bind(binding)
         inbound(destination)[binding.key] = binding
-        self._broker.changed()
+        self.broker.changed()
         self._happened("binding.created", exchange.name)
         if exchange.durable and destination.durable:
-            self._broker.storage.put("binding", self.name, name_of(binding), {"arguments": arguments})
+            self.broker.storage.put("binding", self.name, name_of(binding), {"arguments": arguments})
 
-    def unbind(self, source: str, destination: "Destination", routing_key: str, arguments: Table, owner: object) -> None:
+    def unbind(
+        self, source: str, destination: "Destination", routing_key: str, arguments: Table, owner: object, by: str = NOBODY
+    ) -> None:
         """Unbind for connection `owner`; what is not there is fine."""
         exchange = self.exchanges.get(source)
         if exchange is None:
@@ -388,15 +364,18 @@ class VirtualHost:
             return
         if isinstance(destination, Queue):
             check_access(destination, owner)
-        self._broker.changed()
+        if self.broker.on_command is not None:
+            ends = (source, destination.name, destination.is_queue)
+            self._record(Unbind(self.name, *ends, routing_key, arguments, by=by, at=self.work.now))
+        self.broker.changed()
         self._unbind_all([binding])
 
-    def unbinding(self) -> Unbind | None:
+    def unbinding(self) -> UnbindTask | None:
         """What is left to do of the last removal, if it was a large one."""
         return None if self._unbinding is None or self._unbinding.done else self._unbinding
 
     def _unbind_all(self, bindings: list[Binding], exchange: Exchange | None = None) -> None:
-        task = Unbind(self, bindings, exchange)
+        task = UnbindTask(self, bindings, exchange)
         if not task.run(self.work):
             self.work.add(task)
             self._unbinding = task
@@ -409,103 +388,40 @@ class VirtualHost:
         source.unbind(binding)
         del inbound(binding.destination)[binding.key]
         self._forget_binding(binding)
-        if source.auto_delete and not source.bindings and not source.deleted:
+        if source.auto_delete and not source.bindings and not source.deleted and not self.broker.follows:
+            self._record(DeleteExchange(self.name, source.name, by=NOBODY, at=self.work.now))
             source.deleted = True
             source.close()
             del self.exchanges[source.name]
-            self._broker.changed()
+            self.broker.changed()
             self.forget_exchange(source)
             pending.extend(source.inbound.values())
 
     def _forget_binding(self, binding: Binding) -> None:
         self._happened("binding.deleted", binding.source.name)
         stored = binding.source.durable and binding.destination.durable and not self.deleted
-        if stored and not self._is_made_anew(binding):
-            self._broker.storage.remove("binding", self.name, name_of(binding))
+        if stored and not is_made_anew(self, binding):
+            self.broker.storage.remove("binding", self.name, name_of(binding))
 
-    def _is_made_anew(self, binding: Binding) -> bool:
-        """Whether the same binding is there between others of the same names: an end was deleted and declared again."""
-        source, destination = binding.source, binding.destination
-        things: dict[str, Any] = self.queues if isinstance(destination, Queue) else self.exchanges
-        new_source, new_destination = self.exchanges.get(source.name), things.get(destination.name)
-        if new_source is None or new_destination is None or (new_source is source and new_destination is destination):
-            return False
-        if not new_source.durable or not new_destination.durable:
-            return False
-        return Binding(new_source, new_destination, binding.routing_key, binding.arguments).key in new_source.bindings
+    # What is known of the vhost itself
 
-    # Policies, limits and tracing
-
-    def set_policy(
-        self, name: str, pattern: str, definition: dict[str, Any], *, priority: int = 0, apply_to: str = "all"
-    ) -> None:
-        """Set a policy; what it matches follows it from now on."""
-        self.policies.set(Policy(name, pattern, definition, priority, apply_to))
-        facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
-        self._broker.storage.put("policy", self.name, name, facts)
-        self._happened("policy.set", name)
-        self._reapply()
-
-    def clear_policy(self, name: str) -> None:
-        self.policies.clear(name)
-        self._broker.storage.remove("policy", self.name, name)
-        self._happened("policy.cleared", name)
-        self._reapply()
-
-    def set_operator_policy(
-        self, name: str, pattern: str, definition: dict[str, Any], *, priority: int = 0, apply_to: str = "all"
-    ) -> None:
-        """Set an operator's policy, which a user's policy and arguments cannot exceed."""
-        self.operator_policies.set(Policy(name, pattern, definition, priority, apply_to))
-        facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
-        self._broker.storage.put("operator_policy", self.name, name, facts)
-        self._happened("operator_policy.set", name)
-        self._reapply()
-
-    def clear_operator_policy(self, name: str) -> None:
-        self.operator_policies.clear(name)
-        self._broker.storage.remove("operator_policy", self.name, name)
-        self._happened("operator_policy.cleared", name)
-        self._reapply()
-
-    def _reapply(self) -> None:
-        # A piece at once, so that whoever set it sees it done where there is little to do.
-        task = Reapply(self)
-        if not task.run(self._broker.work):
-            self._broker.work.add(task)
-
-    def follow(self, subject: Queue | Exchange) -> None:
-        """Have a queue or exchange follow the policies that are for it now."""
-        self.work.left -= (len(self.policies.by_name) + len(self.operator_policies.by_name)) // POLICIES_A_UNIT
-        kind = queue_type(subject.arguments) if isinstance(subject, Queue) else "exchange"
-        policy = self.policies.best(kind, subject.name)
-        operator_policy = self.operator_policies.best(kind, subject.name)
-        if policy is subject.policy and operator_policy is subject.operator_policy:
-            return
-        subject.policy = policy
-        subject.operator_policy = operator_policy
-        definition = {} if policy is None else policy.definition
-        if isinstance(subject, Queue):
-            limits = {} if operator_policy is None else operator_policy.definition
-            subject.apply(traits_of(subject.arguments, definition, limits), self._broker.work.now)
-        else:
-            subject.follow(definition)
-            self._broker.changed()
-
-    def set_default_queue_type(self, kind: str | None) -> None:
+    def set_default_queue_type(self, kind: str | None, by: str = NOBODY) -> None:
         """The type of queues that are declared without one."""
         if kind not in (None, "classic", "quorum"):
             raise PreconditionFailed(f"unsupported queue type '{kind}'")
+        self._record(SetDefaultQueueType(self.name, kind, by=by, at=self.work.now))
         self.default_queue_type = kind
         self.store()
 
-    def set_limits(self, limits: dict[str, int]) -> None:
+    def set_limits(self, limits: dict[str, int], by: str = NOBODY) -> None:
         """Bound the connections and queues; what is there already stays."""
-        check_limits(limits, LIMITS, "limits")
+        check_limits(limits, VHOST_LIMITS, "limits")
+        self._record(SetLimits(self.name, dict(limits), by=by, at=self.work.now))
         self.limits = dict(limits)
         self.store()
 
-    def describe(self, description: str, tags: tuple[str, ...]) -> None:
+    def describe(self, description: str, tags: tuple[str, ...], by: str = NOBODY) -> None:
+        self._record(DescribeVhost(self.name, description, tags, by=by, at=self.work.now))
         self.description = description
         self.tags = tags
         self.store()
@@ -519,76 +435,25 @@ class VirtualHost:
             "limits": self.limits,
             "tracing": self.tracing,
         }
-        self._broker.storage.put("vhost", self.name, "", facts)
+        self.broker.storage.put("vhost", self.name, "", facts)
 
-    def set_parameter(self, component: str, name: str, value: Any, user: User | None = None) -> None:
-        """Set a runtime parameter, for this user. RabbitMQ: limits and the operator's policies can be set as such too."""
-        if component == LIMITS_COMPONENT:
-            # RabbitMQ: no limits are written as a list.
-            self.set_limits({} if value == [] else value)
-        elif component == OPERATOR_COMPONENT:
-            self.set_operator_policy(name, **_policy_facts(value))
-        elif component == "policy":
-            raise PreconditionFailed("policies may not be set using this method")
-        elif component == SHOVEL_COMPONENT:
-            self._set_shovel(name, value, user)
-        else:
-            raise PreconditionFailed(f"component {component} not found")
-
-    def _set_shovel(self, name: str, value: Any, user: User | None) -> None:
-        check_shovel(name, value, None if user is None else lambda vhost_name: self._broker.why_not(user, vhost_name))
-        key = (SHOVEL_COMPONENT, name)
-        if key not in self.parameters and self._broker.shovel_count() >= SHOVELS_MAX:
-            raise PreconditionFailed(f"component {SHOVEL_COMPONENT} is limited to {SHOVELS_MAX} per node")
-        if self.parameters.get(key) == value:
-            return
-        self.parameters[key] = value
-        self._broker.storage.put("parameter", self.name, f"{SHOVEL_COMPONENT}\0{name}", {"value": value})
-        self._broker.shovel_changed(self.name, name)
-
-    def clear_parameter(self, component: str, name: str) -> None:
-        if (component, name) not in self.all_parameters():
-            raise NotFound(f"parameter '{name}' of component '{component}' not found")
-        if component == LIMITS_COMPONENT:
-            self.set_limits({})
-        elif component == OPERATOR_COMPONENT:
-            self.clear_operator_policy(name)
-        else:
-            del self.parameters[component, name]
-            self._broker.storage.remove("parameter", self.name, f"{component}\0{name}")
-            self._broker.shovel_changed(self.name, name)
-
-    def all_parameters(self) -> dict[tuple[str, str], Any]:
-        """The runtime parameters by component and name, limits and the operator's policies among them."""
-        found = dict(self.parameters)
-        if self.limits:
-            found[LIMITS_COMPONENT, "limits"] = self.limits
-        for policy in self.operator_policies.by_name.values():
-            found[OPERATOR_COMPONENT, policy.name] = {
-                "pattern": policy.pattern.text,
-                "definition": policy.definition,
-                "priority": policy.priority,
-                "apply-to": policy.apply_to,
-            }
-        return found
-
-    def set_tracing(self, tracing: bool) -> None:
+    def set_tracing(self, tracing: bool, by: str = NOBODY) -> None:
         """Copy every message published or delivered to amq.rabbitmq.trace, or stop that."""
+        self._record(SetTracing(self.name, tracing, by=by, at=self.work.now))
         self.tracing = tracing
         self.store()
-        self._broker.changed()
-        for presence in self.present:
-            presence.recheck()
+        self.broker.changed()
+        for client in self.clients:
+            client.recheck()
 
     def close(self) -> None:
         """It is deleted: end its connections, and remove everything."""
         # Storage has heard of it; another one of this name may be there before everything is removed.
         self.deleted = True
-        for _, name in self.parameters:
-            self._broker.shovel_changed(self.name, name)
-        for presence in list(self.present):
-            presence.shut(f"vhost '{self.name}' is deleted")
-        self._broker.work.add(Demolish(self))
+        self.parameters.close()
+        for client in list(self.clients):
+            client.shut(f"vhost '{self.name}' is deleted")
+        self.broker.work.add(Demolish(self))
 
     def route(self, exchange: Exchange, routing_key: str, properties: Properties | None) -> list[Queue]:
         """The queues a message reaches."""
@@ -604,64 +469,13 @@ class VirtualHost:
             push(queue, message, now)
 
 
-def _policy_facts(value: Any) -> dict[str, Any]:
-    """A policy that is written as a parameter."""
-    if not isinstance(value, dict):
-        raise PreconditionFailed(f"policy should be an object, actually was {term(value)}")
-    for key in ("pattern", "definition"):
-        if key not in value:
-            raise PreconditionFailed(f'Key "{key}" not found in policy')
-    return {
-        "pattern": value["pattern"],
-        "definition": value["definition"],
-        "priority": value.get("priority", 0),
-        "apply_to": value.get("apply-to", "all"),
-    }
-
-
-def inbound(destination: "Destination") -> dict[object, object]:
-    """The bindings that lead to a queue or exchange."""
-    if isinstance(destination, Queue):
-        return destination.bindings
-    return destination.inbound  # type: ignore[return-value]
-
-
-def name_of(binding: Binding) -> str:
-    """A binding's own name: source, kind and name of the destination, routing key and arguments."""
-    kind = "queue" if isinstance(binding.destination, Queue) else "exchange"
-    arguments = repr(frozen(binding.arguments))
-    # Written as Python writes it: names may contain anything.
-    return repr((binding.source.name, kind, binding.destination.name, binding.routing_key, arguments))
-
-
-def check_access(queue: Queue, owner: object) -> None:
-    """Refuse a queue that is exclusive to another connection."""
-    if queue.owner is not None and queue.owner is not owner:
-        raise locked(queue)
-
-
-def locked(queue: Queue) -> ResourceLocked:
-    return ResourceLocked(
-        f"cannot obtain exclusive access to locked {queue.title}. It could be originally declared on another "
-        "connection or the exclusive property value does not match that of the original declaration."
-    )
-
-
-def stripped(name: str) -> str:
-    # RabbitMQ: line ends are taken out of names.
-    return name.replace("\n", "").replace("\r", "")
-
-
-def check_not_default(name: str) -> None:
-    if not name:
-        raise AccessRefused("operation not permitted on the default exchange")
-
-
-def check_unreserved(kind: str, name: str) -> None:
-    if name.startswith("amq."):
-        raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
-
-
-def check_name_argument(arguments: Table, key: str, title: str) -> None:
-    if key in arguments and not isinstance(arguments[key], str):
-        raise PreconditionFailed(f"invalid type '{kind_of(arguments[key])}' for arg '{key}' in {title}")
+def is_made_anew(vhost: VirtualHost, binding: Binding) -> bool:
+    """Whether the same binding is there between others of the same names: an end was deleted and declared again."""
+    source, destination = binding.source, binding.destination
+    things: dict[str, Any] = vhost.queues if isinstance(destination, Queue) else vhost.exchanges
+    new_source, new_destination = vhost.exchanges.get(source.name), things.get(destination.name)
+    if new_source is None or new_destination is None or (new_source is source and new_destination is destination):
+        return False
+    if not new_source.durable or not new_destination.durable:
+        return False
+    return Binding(new_source, new_destination, binding.routing_key, binding.arguments).key in new_source.bindings

@@ -16,12 +16,12 @@ import click
 from leveret.cli.api import SOCKET_NAME
 from leveret.cli.logs import start_log
 from leveret.cli.main import fail
+from leveret.definitions.file import BadFile
+from leveret.definitions.settings import BadDefinition
 from leveret.server.config import BadSetting, Config, file_of, load
-from leveret.server.definitions import BadDefinition
-from leveret.server.definitions_file import BadFile
 from leveret.server.node import Node
-from leveret.store.definitions import UnknownFormat
 from leveret.store.opening import InUse, Misfit, Unusable
+from leveret.store.rows import UnknownFormat
 
 # What SIGHUP sets.
 RELOADED = ("log_level", "memory_watermark", "disk_free_limit")

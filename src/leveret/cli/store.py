@@ -31,9 +31,9 @@ def check(folder: Path) -> None:
 
     Ends with 0 if it is whole, 1 if something is damaged, 2 if it is no data folder or in use.
     """
-    from leveret.store.definitions import FILE_NAME, UnknownFormat  # noqa: PLC0415
     from leveret.store.inspection import Fault, Inspection, NotData, Unreadable, kept_out  # noqa: PLC0415
     from leveret.store.opening import InUse  # noqa: PLC0415
+    from leveret.store.rows import FILE_NAME, UnknownFormat  # noqa: PLC0415
 
     try:
         with kept_out(folder):
@@ -67,9 +67,9 @@ def report(found: "Inspection", counts: dict[str, Any]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stat(folder: Path, as_json: bool) -> None:
     """Show queues, segments and definitions in the data folder of a stopped broker."""
-    from leveret.store.definitions import FILE_NAME, UnknownFormat  # noqa: PLC0415
     from leveret.store.inspection import Inspection, NotData, Unreadable, kept_out  # noqa: PLC0415
     from leveret.store.opening import InUse  # noqa: PLC0415
+    from leveret.store.rows import FILE_NAME, UnknownFormat  # noqa: PLC0415
 
     try:
         with kept_out(folder):
@@ -129,9 +129,9 @@ def repair(folder: Path) -> None:
     other names. Copy the folder first if you can.
     """
     from leveret.store import repair as made  # noqa: PLC0415
-    from leveret.store.definitions import FILE_NAME, UnknownFormat  # noqa: PLC0415
     from leveret.store.inspection import segment_names  # noqa: PLC0415
     from leveret.store.opening import InUse, Unusable  # noqa: PLC0415
+    from leveret.store.rows import FILE_NAME, UnknownFormat  # noqa: PLC0415
 
     if not segment_names(folder) and not (folder / FILE_NAME).exists():
         refuse(f"{folder} is not a data folder")
@@ -155,8 +155,8 @@ def backup(folder: Path, target: Path) -> None:
     import sqlite3  # noqa: PLC0415
 
     from leveret.store import backup as made  # noqa: PLC0415
-    from leveret.store.definitions import FILE_NAME  # noqa: PLC0415
     from leveret.store.inspection import NotData  # noqa: PLC0415
+    from leveret.store.rows import FILE_NAME  # noqa: PLC0415
 
     try:
         done = made.backup(folder, target)

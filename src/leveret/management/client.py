@@ -57,7 +57,7 @@ def visible_clients(request: "Request") -> Iterator[Client]:
 
 def sessions_in(vhost: VirtualHost) -> Iterator[Session]:
     """The sessions of the clients in a vhost."""
-    return (client for client in vhost.present if isinstance(client, Session))
+    return (client for client in vhost.clients if isinstance(client, Session))
 
 
 def channels_in(vhost: VirtualHost) -> Iterator[Channel]:

@@ -1,7 +1,7 @@
-"""A client without a connection: what the API does for its user to queues, exchanges and bindings.
+"""A client without a connection: what the API publishes and takes for its user.
 
-It has a channel as any client has, and hands it methods; so rights, arguments and properties are checked in one place.
-Nobody reads what the channel answers. Lives for one request, and is none of its vhost's connections.
+It has a channel as any client has; so rights, properties and limits are checked in one place. Nobody reads what the channel
+answers. Lives for one request, and is none of its vhost's connections.
 """
 
 from typing import TYPE_CHECKING
@@ -11,14 +11,13 @@ from leveret.broker.broker import Broker
 from leveret.broker.vhost import VirtualHost
 from leveret.protocol.channel import Channel
 from leveret.protocol.confirms import Confirms
-from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.session import Session
 from leveret.protocol.states import CHANNEL_OPEN
 from leveret.wire.content import END, frame_content, frame_head
 from leveret.wire.frames import FrameReader
 from leveret.wire.output import Output
 from leveret.wire.properties import Properties, encode_properties
-from leveret.wire.spec import BASIC_PUBLISH, FRAME_METHOD, Method
+from leveret.wire.spec import BASIC_PUBLISH, FRAME_METHOD
 from leveret.wire.values import encode_short_string
 
 if TYPE_CHECKING:
@@ -44,11 +43,6 @@ class Direct:
         self.session = session
         self.channel = Channel(NUMBER, session)
         self.channel.state = CHANNEL_OPEN
-
-    def call(self, method: Method) -> None:
-        """Do as a client's channel would, or fail as it would; the method must ask for no answer."""
-        self.session.now = self.session.broker.work.now
-        HANDLERS[method.INDEX](self.channel, method)
 
     def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> None:
         """Publish; `session.pending` is left if that takes long."""

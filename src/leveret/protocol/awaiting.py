@@ -5,7 +5,7 @@ from collections.abc import Callable
 from leveret.broker.chores import Discard
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Storage
-from leveret.broker.upkeep import Unbind
+from leveret.broker.vhost_tasks import UnbindTask
 from leveret.broker.work import Task, Work
 
 
@@ -30,7 +30,7 @@ class AwaitTask(Task):
 
     __slots__ = ("_done", "_task")
 
-    def __init__(self, task: Discard | Unbind, done: Callable[[], None]) -> None:
+    def __init__(self, task: Discard | UnbindTask, done: Callable[[], None]) -> None:
         self._task = task
         self._done = done
 

@@ -17,8 +17,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.access import User, reached
+from leveret.broker.access import User
 from leveret.broker.broker import Broker
+from leveret.broker.tenant_limit import reached
 from leveret.errors import (
     AccessRefused,
     AMQPError,

@@ -12,6 +12,7 @@ from typing import Any
 from leveret import __version__
 from leveret.broker.access import User, is_loopback
 from leveret.broker.broker import Broker
+from leveret.broker.settings import RABBITMQ_VERSION
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import AccessRefused, AMQPError, ChannelError, CommandInvalid, NotAllowed, SyntaxFault
 from leveret.wire.spec import (
@@ -54,7 +55,7 @@ SERVER_PROPERTIES: dict[str, Any] = {
     "leveret": __version__,
     "platform": "Python",
     "product": "RabbitMQ",
-    "version": "3.13.7",
+    "version": RABBITMQ_VERSION,
 }
 
 

@@ -16,6 +16,8 @@ from leveret.errors import NotFound, PreconditionFailed
 from leveret.wire.content import properties_of
 
 if TYPE_CHECKING:
+    from leveret.broker.broker import Broker
+    from leveret.broker.vhost import VirtualHost
     from leveret.protocol.channel import Channel
 
 NAME = "amq.rabbitmq.reply-to"
@@ -52,10 +54,10 @@ def close_reply_to(channel: "Channel") -> None:
         channel.broker.changed()
 
 
-def declare_reply_to(channel: "Channel", name: str) -> None:
+def check_reply_to(broker: "Broker", vhost: "VirtualHost", name: str) -> None:
     """RabbitMQ: declaring such a name only asks whether somebody still waits there."""
-    if name != NAME and name not in channel.broker.replies:
-        raise NotFound(f"no {channel.vhost.queue_title(name)}")
+    if name != NAME and name not in broker.replies:
+        raise NotFound(f"no {vhost.queue_title(name)}")
 
 
 def with_reply_to(channel: "Channel", message: Message) -> Message:

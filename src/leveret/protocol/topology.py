@@ -6,10 +6,11 @@ Each handler checks, calls the vhost, and answers unless the client asked for no
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from leveret.broker.vhost import check_not_default, stripped
+from leveret.broker.declaration import check_may_bind
+from leveret.broker.name import stripped
 from leveret.protocol.awaiting import Await, AwaitRemoval, AwaitTask
 from leveret.protocol.reply_to import NAME as REPLY_TO
-from leveret.protocol.reply_to import declare_reply_to
+from leveret.protocol.reply_to import check_reply_to
 from leveret.protocol.settlement import nothing
 from leveret.wire.spec import (
     AccessRequest,
@@ -100,7 +101,8 @@ def on_exchange_delete(channel: "Channel", m: ExchangeDelete) -> None:
 def on_exchange_bind(channel: "Channel", m: ExchangeBind) -> None:
     source, destination = _exchanges(channel, m)
     channel.vhost.exchange(source)
-    channel.vhost.bind(source, channel.vhost.exchange(destination), m.routing_key, m.arguments)
+    found = channel.vhost.exchange(destination)
+    channel.vhost.bind(source, found, m.routing_key, m.arguments, by=channel.session.rights.user_name)
     reply_stored(channel, m.no_wait, ExchangeBindOk())
 
 
@@ -108,7 +110,8 @@ def on_exchange_unbind(channel: "Channel", m: ExchangeUnbind) -> None:
     source, destination = _exchanges(channel, m)
     exchange = channel.vhost.exchanges.get(destination)
     if exchange is not None:
-        channel.vhost.unbind(source, exchange, m.routing_key, m.arguments, channel.session)
+        session = channel.session
+        channel.vhost.unbind(source, exchange, m.routing_key, m.arguments, session, by=session.rights.user_name)
     when_unbound(channel, lambda: reply_stored(channel, m.no_wait, ExchangeUnbindOk()))
 
 
@@ -116,7 +119,7 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
     session = channel.session
     if m.queue.startswith(REPLY_TO):
         channel.last_queue_name = stripped(m.queue)
-        declare_reply_to(channel, channel.last_queue_name)
+        check_reply_to(channel.broker, channel.vhost, channel.last_queue_name)
         reply(channel, m.no_wait, QueueDeclareOk(channel.last_queue_name, 0, 1))
         return
     if m.passive:
@@ -142,19 +145,19 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
 
 
 def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
-    name = channel.queue_name(m.queue)
-    channel.session.rights.check_queue("configure", stripped(name))
+    name, rights = channel.queue_name(m.queue), channel.session.rights
+    rights.check_queue("configure", stripped(name))
     queue = channel.vhost.deletable_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
     answer = QueueDeleteOk(0 if queue is None else queue.ready_count)
     # RabbitMQ: the answer goes before what the queue's consumers on this channel hear.
     if queue is None or m.no_wait or not queue.durable:
         reply(channel, m.no_wait, answer)
         if queue is not None:
-            channel.vhost.remove_queue(queue)
+            channel.vhost.remove_queue(queue, by=rights.user_name)
             when_unbound(channel, nothing)
         return
     channel.held_cancels = []
-    channel.vhost.remove_queue(queue)
+    channel.vhost.remove_queue(queue, by=rights.user_name)
 
     def removed() -> None:
         channel.session.do(Await(channel.broker.storage, lambda: channel.answer_before_cancels(answer)))
@@ -176,20 +179,21 @@ def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
 def on_queue_bind(channel: "Channel", m: QueueBind) -> None:
     name, key = _queue_and_key(channel, m)
     source = stripped(m.exchange)
-    _check_binding(channel, "queue", name, source, key)
+    check_may_bind(channel.vhost, channel.session.rights, True, name, source, key)
     channel.vhost.exchange(source)
     queue = channel.vhost.queue(name, channel.session)
-    channel.vhost.bind(source, queue, key, m.arguments)
+    channel.vhost.bind(source, queue, key, m.arguments, by=channel.session.rights.user_name)
     reply_stored(channel, m.no_wait, QueueBindOk(), queue.durable)
 
 
 def on_queue_unbind(channel: "Channel", m: QueueUnbind) -> None:
     name, key = _queue_and_key(channel, m)
     source = stripped(m.exchange)
-    _check_binding(channel, "queue", name, source, key)
+    check_may_bind(channel.vhost, channel.session.rights, True, name, source, key)
     queue = channel.vhost.queues.get(name)
     if queue is not None:
-        channel.vhost.unbind(source, queue, key, m.arguments, channel.session)
+        session = channel.session
+        channel.vhost.unbind(source, queue, key, m.arguments, session, by=session.rights.user_name)
     when_unbound(channel, lambda: reply_stored(channel, False, QueueUnbindOk()))
 
 
@@ -202,20 +206,5 @@ def _queue_and_key(channel: "Channel", m: QueueBind | QueueUnbind) -> tuple[str,
 
 def _exchanges(channel: "Channel", m: ExchangeBind | ExchangeUnbind) -> tuple[str, str]:
     source, destination = stripped(m.source), stripped(m.destination)
-    _check_binding(channel, "exchange", destination, source, m.routing_key)
+    check_may_bind(channel.vhost, channel.session.rights, False, destination, source, m.routing_key)
     return source, destination
-
-
-def _check_binding(channel: "Channel", kind: str, destination: str, source: str, key: str) -> None:
-    """Write on the destination, read on the source, and read on the topic; RabbitMQ asks in this order."""
-    rights = channel.session.rights
-    if kind == "queue":
-        rights.check_queue("write", destination)
-    else:
-        rights.check_exchange("write", destination)
-        check_not_default(destination)
-    check_not_default(source)
-    rights.check_exchange("read", source)
-    exchange = channel.vhost.exchanges.get(source)
-    if exchange is not None and exchange.kind == "topic":
-        rights.check_topic("read", source, key)

@@ -11,7 +11,7 @@ import msgspec
 
 from leveret.broker.pages import Sizes
 from leveret.broker.settings import Settings
-from leveret.server.definitions import Definitions
+from leveret.definitions.settings import Definitions
 
 PREFIX = "LEVERET_"
 

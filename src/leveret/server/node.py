@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.broker.broker import Broker, add_guest
+from leveret.definitions.file import BadFile, read_file
+from leveret.definitions.file_import import Choices, import_definitions
+from leveret.definitions.settings import apply
 from leveret.server.alarms import SEGMENTS_MIN, Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
-from leveret.server.definitions import apply
-from leveret.server.definitions_file import BadFile, Choices, import_definitions, read_file
 from leveret.server.inbox import Inbox
 from leveret.server.links import Links
 from leveret.server.listener import AMQP_SHARE, Listener, listen

@@ -35,7 +35,7 @@ class ShovelSupervisor:
         """Run all shovels that are defined, and follow changes of their parameters from now on."""
         self._broker.on_shovel = self.restart
         for vhost in self._broker.vhosts.values():
-            for component, name in vhost.parameters:
+            for component, name in vhost.parameters.values:
                 if component == COMPONENT:
                     self.restart(vhost.name, name)
 
@@ -80,7 +80,7 @@ class ShovelSupervisor:
 
     def _value(self, key: Key) -> dict[str, Any] | None:
         vhost = self._broker.vhosts.get(key[0])
-        return None if vhost is None else vhost.parameters.get((COMPONENT, key[1]))
+        return None if vhost is None else vhost.parameters.values.get((COMPONENT, key[1]))
 
     async def _run(self, key: Key, shovel: Shovel, value: object, before: "asyncio.Task[None] | None") -> None:
         try:
@@ -96,4 +96,4 @@ class ShovelSupervisor:
 
     def _clear(self, key: Key, value: object) -> None:
         if self._value(key) is value:
-            self._broker.vhosts[key[0]].clear_parameter(COMPONENT, key[1])
+            self._broker.vhosts[key[0]].parameters.clear(COMPONENT, key[1])

@@ -18,11 +18,11 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from leveret.store.definitions import FILE_NAME, DefinitionsFile, set_fact
 from leveret.store.disk import make_folder, sync_folder
 from leveret.store.inspection import NotData, copy_definitions, kept_out, segment_names
 from leveret.store.modes import make_private, private
 from leveret.store.opening import InUse
+from leveret.store.rows import FILE_NAME, DefinitionsFile, set_fact
 from leveret.store.store import LAST_BATCH
 
 BUSY_S = 30.0

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from leveret.broker.storage import Traffic
 from leveret.store.cleaner import Clean
-from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.journal import BatchToWrite, Removal
 from leveret.store.paging import Fetching, Filling, Reading
 from leveret.store.peeking import Peek
+from leveret.store.rows import Change, DefinitionsFile
 
 log = logging.getLogger("leveret.store")
 

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from leveret.broker.pages import Pages, Sizes
+from leveret.definitions.kind import ROWS
 from leveret.errors import AMQPError
-from leveret.store.definitions import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownFormat, unpacked
 from leveret.store.disk import Disk, File, lock_folder
 from leveret.store.journal import PREFIX, Journal
 from leveret.store.layout import MARK, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
 from leveret.store.modes import private
 from leveret.store.opening import InUse, file_fault, number_of
-from leveret.store.rebuild import KINDS
 from leveret.store.records import read_head, read_message, read_numbers
 from leveret.store.recovery import Recovery
+from leveret.store.rows import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownFormat, unpacked
 from leveret.store.segment import (
     HEADER_SIZE,
     BatchRead,
@@ -213,7 +213,7 @@ class Inspection:
         seen: dict[int, str] = {}
         for kind, vhost, name, value in self.rows:
             title = f"{kind} {name!r} in vhost {vhost!r}"
-            if kind not in (*KINDS, "hidden"):
+            if kind not in (*ROWS, "hidden"):
                 self._note(FILE_NAME, None, f"{title} is of a kind that is not known; it is left out")
             if "arguments" in value:
                 self._check_arguments(title, value["arguments"])

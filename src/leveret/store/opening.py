@@ -10,13 +10,13 @@ from pathlib import Path
 from leveret.broker.broker import Broker
 from leveret.broker.settings import Settings
 from leveret.store.committer import Committer
-from leveret.store.definitions import FILE_NAME, DamagedRows, DefinitionsFile, Row, remove, set_fact
 from leveret.store.disk import Disk
 from leveret.store.journal import PREFIX, SEGMENT_SIZE, Journal
 from leveret.store.layout import SPILL_NUMBER
 from leveret.store.modes import private
 from leveret.store.rebuild import fitting, rebuild, settle_leaving
 from leveret.store.recovery import Recovery
+from leveret.store.rows import FILE_NAME, DamagedRows, DefinitionsFile, Row, remove, set_fact
 from leveret.store.store import CHANGES, DELIVERED_UP_TO, LAST_BATCH, LAST_QUEUE_ID, SPILL_PREFIX, Store
 
 log = logging.getLogger("leveret.store")

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from leveret.broker.pages import Pages, Sizes
-from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, set_fact
 from leveret.store.disk import Disk
 from leveret.store.journal import Journal
 from leveret.store.opening import InUse, Unusable, close_files, number_of, open_definitions
 from leveret.store.rebuild import fitting
 from leveret.store.recovery import Recovery
+from leveret.store.rows import Change, DefinitionsFile, packed, put, remove, set_fact
 from leveret.store.store import CHANGES, DELIVERED_UP_TO, LAST_BATCH, LAST_QUEUE_ID
 
 VHOST = "recovered"

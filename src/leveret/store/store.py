@@ -21,12 +21,12 @@ from leveret.broker.queue import Queue
 from leveret.broker.storage import Traffic
 from leveret.store.cleaner import Clean, Compaction
 from leveret.store.committer import Committer, Job
-from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.holding import Hold
 from leveret.store.journal import BatchToWrite, Journal, Ledger, Removal, ledger_of
 from leveret.store.layout import GROUP_MAX
 from leveret.store.pager import PagedStorage, Readable
 from leveret.store.records import Place
+from leveret.store.rows import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.segment import HEADER_SIZE
 
 log = logging.getLogger("leveret.store")

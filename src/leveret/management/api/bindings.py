@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import quote_plus
 
 from leveret.broker.binding import Binding
+from leveret.broker.declaration import check_may_bind
 from leveret.broker.exchange import Exchange
+from leveret.broker.name import stripped
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.management.api.properties_key import EMPTY, arguments_hash, properties_key, unquoted
-from leveret.management.direct import client_of
 from leveret.management.http.answer import Answer, done, not_found
 from leveret.management.http.json import JsonObject
 from leveret.management.http.json_names import as_text, find
@@ -16,7 +17,6 @@ from leveret.management.http.json_table import parse_key, parse_table, to_json
 from leveret.management.http.list_answer import answer_long_list
 from leveret.management.http.request import Request
 from leveret.management.http.route import USER, VHOST, Route
-from leveret.wire.spec import ExchangeBind, ExchangeUnbind, Method, QueueBind, QueueUnbind
 from leveret.wire.values import Table
 
 Found = tuple[str, Binding]
@@ -112,7 +112,7 @@ async def post_binding(request: Request) -> Answer:
     destinations(request)
     key = parse_key(request.body.get("routing_key"))
     arguments = parse_table(request.body.get("arguments"))
-    await request.change(client_of(request).call, bind_method(request, key, arguments))
+    await request.change(bind, request, key, arguments)
     found = properties_key(key, arguments)
     # RabbitMQ: relative to the path that was asked for.
     return Answer(
@@ -120,18 +120,19 @@ async def post_binding(request: Request) -> Answer:
     )
 
 
-def bind_method(request: Request, routing_key: str, arguments: Table) -> Method:
-    source, destination = request.path["source"], request.path["destination"]
-    if request.path["kind"] == "q":
-        return QueueBind(destination, source, routing_key, no_wait=True, arguments=arguments)
-    return ExchangeBind(destination, source, routing_key, no_wait=True, arguments=arguments)
+def bind(request: Request, routing_key: str, arguments: Table) -> None:
+    vhost, to_queue = request.vhost, request.path["kind"] == "q"
+    source, name = stripped(request.path["source"]), stripped(request.path["destination"])
+    check_may_bind(vhost, request.rights, to_queue, name, source, routing_key)
+    vhost.exchange(source)
+    destination = vhost.queue(name, None) if to_queue else vhost.exchange(name)
+    vhost.bind(source, destination, routing_key, arguments, by=request.user.name)
 
 
-def unbind_method(request: Request, binding: Binding) -> Method:
-    source, destination = binding.source.name, binding.destination.name
-    if request.path["kind"] == "q":
-        return QueueUnbind(destination, source, binding.routing_key, arguments=binding.arguments)
-    return ExchangeUnbind(destination, source, binding.routing_key, no_wait=True, arguments=binding.arguments)
+def unbind(request: Request, binding: Binding) -> None:
+    vhost, source, destination, key = request.vhost, binding.source.name, binding.destination, binding.routing_key
+    check_may_bind(vhost, request.rights, destination.is_queue, destination.name, source, key)
+    vhost.unbind(source, destination, key, binding.arguments, None, by=request.user.name)
 
 
 def find_binding(request: Request) -> Binding:
@@ -156,7 +157,7 @@ def get_binding(request: Request) -> JsonObject:
 
 async def delete_binding(request: Request) -> Answer:
     """Delete a binding."""
-    await request.change(client_of(request).call, unbind_method(request, find_binding(request)))
+    await request.change(unbind, request, find_binding(request))
     await request.unbound()
     return done()
 

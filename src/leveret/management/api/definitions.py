@@ -8,25 +8,23 @@ from itertools import islice
 from typing import Any
 
 from leveret.broker.vhost import VirtualHost
+from leveret.definitions.export import (
+    Section,
+    export_head,
+    export_vhost_head,
+    is_text,
+    sections,
+    warn_left_out,
+    without_unwritable,
+)
+from leveret.definitions.file import BadFile, parse
+from leveret.definitions.file_import import Choices, steps_of_import
+from leveret.definitions.item import Facts
 from leveret.management.http.answer import Answer, Body, LargeAnswer, Refused, bad_request
 from leveret.management.http.json import as_json
 from leveret.management.http.pause import Pause
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, Result, Route
-from leveret.server.definitions_file import (
-    BadFile,
-    Choices,
-    Facts,
-    Section,
-    export_head,
-    export_vhost_head,
-    is_sayable,
-    parse,
-    said,
-    sections,
-    steps_of_import,
-    warn_left_out,
-)
 
 # As many as are taken in one go, while others wait: some milliseconds.
 STEPS = 100
@@ -49,11 +47,11 @@ async def get_vhost_definitions(request: Request) -> Result:
 async def as_file(request: Request, head: Facts, vhosts: list[tuple[Facts, VirtualHost]]) -> Answer:
     """An answer that a browser saves under the name it asks for: what is known, and what is in these vhosts.
 
-    It is made in pieces, as `definitions_file.export` and `export_vhost` would make it at once; each thing in a vhost begins
+    It is made in pieces, as `export` and `export_vhost` would make it at once; each thing in a vhost begins
     with what is given with that.
     """
     pause, body = Pause(), Body()
-    body.add(as_json(said(head))[:-1])
+    body.add(as_json(without_unwritable(head))[:-1])
     found = [(before, sections(vhost)) for before, vhost in vhosts]
     for kind in found[0][1] if found else ():
         body.add(b',"%b":[' % kind.encode())
@@ -76,10 +74,10 @@ async def facts_of(pause: Pause, kind: str, section: Section, before: Facts) -> 
     things = await pause.in_order(things, section.key)
     async for some in pause.taken(things):
         items = [{**before, **section.facts(thing)} for thing in some]
-        left = [item for item in items if not is_sayable(item)]
+        left = [item for item in items if not is_text(item)]
         if left:
             warn_left_out(kind, left)
-            items = [item for item in items if is_sayable(item)]
+            items = [item for item in items if is_text(item)]
         if items:
             yield items
 

@@ -19,7 +19,6 @@ from leveret.management.http.route import USER, VHOST, Route
 from leveret.management.statistics.breakdown import channel_rows, exchange_outgoing
 from leveret.management.statistics.rate import with_rates
 from leveret.wire.properties import Properties
-from leveret.wire.spec import ExchangeDeclare, ExchangeDelete
 
 
 def exchange_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> JsonObject:
@@ -79,23 +78,23 @@ async def put_exchange(request: Request) -> Answer:
     if not isinstance(kind, str):
         raise bad_request("type must be text")
     request.check_body_node()
-    declare = ExchangeDeclare(
+    await request.change(
+        request.vhost.declare_exchange,
         name,
         kind,
         durable=parse_bool(body.get("durable", False), "durable"),
         auto_delete=parse_bool(body.get("auto_delete", False), "auto_delete"),
         internal=parse_bool(body.get("internal", False), "internal"),
         arguments=parse_table(body.get("arguments")),
-        no_wait=True,
+        rights=request.rights,
     )
-    await request.change(client_of(request).call, declare)
     return created(existed)
 
 
 async def delete_exchange(request: Request) -> Answer:
     """Delete an exchange; with `if-unused` only if it has no bindings."""
-    delete = ExchangeDelete(find_exchange(request).name, if_unused=request.flag("if-unused"), no_wait=True)
-    await request.change(client_of(request).call, delete)
+    name, if_unused = find_exchange(request).name, request.flag("if-unused")
+    await request.change(request.vhost.delete_exchange, name, if_unused, request.rights)
     await request.unbound()
     return done()
 

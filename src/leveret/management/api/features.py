@@ -2,12 +2,12 @@
 
 import msgspec
 
+from leveret.definitions.settings import Definitions
 from leveret.management.http.answer import Answer, bad_request, done
 from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, USER, Result, Route
-from leveret.server.definitions import Definitions
 
 # Those of RabbitMQ 3.13's feature flags that say something about this broker too. None can be off.
 FEATURES = {

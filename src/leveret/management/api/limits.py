@@ -39,7 +39,7 @@ async def put_vhost_limit(request: Request) -> Result:
     vhost = vhost_to_change(request)
     limits = {**vhost.limits, **body_limit(request)}
     try:
-        await request.change(vhost.set_limits, limits)
+        await request.change(vhost.set_limits, limits, by=request.user.name)
     except PreconditionFailed as error:
         raise invalid(error) from None
     return done()
@@ -48,7 +48,7 @@ async def put_vhost_limit(request: Request) -> Result:
 async def delete_vhost_limit(request: Request) -> Result:
     """Clear a limit of a vhost."""
     vhost = vhost_to_change(request)
-    await request.change(vhost.set_limits, without(vhost.limits, request.path["name"]))
+    await request.change(vhost.set_limits, without(vhost.limits, request.path["name"]), by=request.user.name)
     return done()
 
 
@@ -58,7 +58,9 @@ async def put_user_limit(request: Request) -> Result:
     if user is None:
         raise bad_request("no_such_user")
     try:
-        await request.change(request.broker.set_user_limits, user.name, {**user.limits, **body_limit(request)})
+        await request.change(
+            request.broker.set_user_limits, user.name, {**user.limits, **body_limit(request)}, by=request.user.name
+        )
     except PreconditionFailed as error:
         raise bad_request(str(error)) from None
     return done()
@@ -67,7 +69,9 @@ async def put_user_limit(request: Request) -> Result:
 async def delete_user_limit(request: Request) -> Result:
     """Clear a limit of a user."""
     user = find_user(request)
-    await request.change(request.broker.set_user_limits, user.name, without(user.limits, request.path["name"]))
+    await request.change(
+        request.broker.set_user_limits, user.name, without(user.limits, request.path["name"]), by=request.user.name
+    )
     return done()
 
 

@@ -5,9 +5,9 @@ Beyond RabbitMQ: looking at them without side effects, moving them, putting dead
 
 from collections.abc import Mapping
 
+from leveret.broker.declaration import check_access
 from leveret.broker.dispatch import dispatch
 from leveret.broker.queue import Queue
-from leveret.broker.vhost import check_access
 from leveret.management.api.queues import find_queue
 from leveret.management.direct import client_of
 from leveret.management.http.answer import Answer, bad_request, done

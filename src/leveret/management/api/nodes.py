@@ -5,7 +5,7 @@ import platform
 from typing import TYPE_CHECKING
 
 from leveret import __version__
-from leveret.broker.vhost import EXCHANGE_TYPES
+from leveret.broker.declaration import EXCHANGE_TYPES
 from leveret.management.http.answer import Answer
 from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list

@@ -7,6 +7,7 @@ from leveret.broker.broker import CLUSTER_NAME
 from leveret.broker.queue_sums import QueueSums
 from leveret.broker.tally import NAMES
 from leveret.broker.vhost import VirtualHost
+from leveret.definitions.from_json import checked_name
 from leveret.management.api.nodes import contexts, exchange_types, protocols
 from leveret.management.http.answer import Answer
 from leveret.management.http.json import JsonObject
@@ -17,7 +18,6 @@ from leveret.management.statistics.node_stats import churn_counts
 from leveret.management.statistics.rate import with_rates
 from leveret.management.statistics.total import broker_tally, message_counts, queue_sums, vhosts_tally
 from leveret.protocol.handshake import SERVER_PROPERTIES
-from leveret.server.from_json import checked_name
 
 
 def get_overview(request: Request) -> Result:
@@ -81,7 +81,7 @@ def totals(request: Request) -> JsonObject:
 def object_totals(request: Request, vhosts: list[VirtualHost], sums: QueueSums) -> dict[str, int]:
     """How many there are of each kind, in these vhosts and as far as the user may see them."""
     sees_all = request.has_tag("monitoring")
-    sessions = [presence for vhost in vhosts for presence in vhost.present if sees_all or presence in request.user.present]
+    sessions = [client for vhost in vhosts for client in vhost.clients if sees_all or client in request.user.clients]
     return {
         "channels": sum(len(session.channels) for session in sessions),
         "connections": len(sessions),
@@ -113,7 +113,7 @@ def get_cluster_name(request: Request) -> Result:
 async def put_cluster_name(request: Request) -> Result:
     """Set the cluster's name."""
     (name,) = request.need("name")
-    await request.change(request.broker.set_parameter, CLUSTER_NAME, checked_name(str(name), "name"))
+    await request.change(request.broker.set_parameter, CLUSTER_NAME, checked_name(str(name), "name"), by=request.user.name)
     return Answer(None, 204)
 
 

@@ -24,7 +24,7 @@ def get_parameters(request: Request) -> Answer:
     found = [
         (vhost.name, component, name, value)
         for vhost in request.vhosts()
-        for (component, name), value in vhost.all_parameters().items()
+        for (component, name), value in vhost.parameters.all().items()
         if wanted in (None, component)
     ]
     return answer_list(request.query, found, parameter_view, lambda parameter: parameter[:3])
@@ -34,7 +34,7 @@ def find_parameter(request: Request) -> Parameter:
     """The parameter that the path names, or 404."""
     component, name = request.path["component"], request.path["name"]
     vhost = request.vhost
-    found = vhost.all_parameters()
+    found = vhost.parameters.all()
     if (component, name) not in found:
         raise not_found()
     return vhost.name, component, name, found[component, name]
@@ -50,9 +50,9 @@ async def put_parameter(request: Request) -> Result:
     vhost = vhost_to_change(request)
     (value,) = request.need("value")
     component, name = request.path["component"], request.name("name")
-    existed = (component, name) in vhost.all_parameters()
+    existed = (component, name) in vhost.parameters.all()
     try:
-        await request.change(vhost.set_parameter, component, name, value, request.user)
+        await request.change(vhost.parameters.set, component, name, value, request.user)
     except PreconditionFailed as error:
         raise invalid(error) from None
     return created(existed)
@@ -61,7 +61,7 @@ async def put_parameter(request: Request) -> Result:
 async def delete_parameter(request: Request) -> Result:
     """Clear a runtime parameter."""
     _, component, name, _ = find_parameter(request)
-    await request.change(request.vhost.clear_parameter, component, name)
+    await request.change(request.vhost.parameters.clear, component, name, by=request.user.name)
     return done()
 
 
@@ -93,13 +93,13 @@ async def put_global_parameter(request: Request) -> Result:
     (value,) = request.need("value")
     name = request.name("name")
     existed = name in request.broker.parameters
-    await request.change(request.broker.set_parameter, name, value)
+    await request.change(request.broker.set_parameter, name, value, by=request.user.name)
     return created(existed)
 
 
 async def delete_global_parameter(request: Request) -> Result:
     """Clear a global parameter."""
-    await request.change(request.broker.clear_parameter, find_global_parameter(request)[0])
+    await request.change(request.broker.clear_parameter, find_global_parameter(request)[0], by=request.user.name)
     return done()
 
 

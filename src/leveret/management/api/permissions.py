@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from leveret.broker.rights import Rights
+from leveret.definitions.from_json import checked_name
 from leveret.management.api.users import find_user
 from leveret.management.http.answer import Answer, bad_request, created, done, not_found
 from leveret.management.http.json import JsonObject
@@ -10,7 +11,6 @@ from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, Result, Route
-from leveret.server.from_json import checked_name
 
 Topic = tuple[Rights, str]
 
@@ -110,7 +110,7 @@ async def put_permission(request: Request) -> Result:
     configure, write, read = patterns(request, "configure", "write", "read")
     rights = request.broker.users[user].rights.get(vhost)
     existed = rights is not None and rights.granted
-    await request.change(request.broker.set_permissions, user, vhost, configure, write, read)
+    await request.change(request.broker.set_permissions, user, vhost, configure, write, read, by=request.user.name)
     return created(existed)
 
 
@@ -119,7 +119,7 @@ async def delete_permission(request: Request) -> Result:
     rights = find_rights(request)
     if not rights.granted:
         raise not_found()
-    await request.change(request.broker.clear_permissions, rights.user_name, rights.vhost_name)
+    await request.change(request.broker.clear_permissions, rights.user_name, rights.vhost_name, by=request.user.name)
     return done()
 
 
@@ -139,7 +139,7 @@ async def put_topic_permission(request: Request) -> Result:
     checked_name(exchange, "exchange")
     rights = request.broker.users[user].rights.get(vhost)
     existed = rights is not None and bool(rights.topics)
-    await request.change(request.broker.set_topic_permissions, user, vhost, exchange, write, read)
+    await request.change(request.broker.set_topic_permissions, user, vhost, exchange, write, read, by=request.user.name)
     return created(existed)
 
 
@@ -148,7 +148,9 @@ async def delete_topic_permission(request: Request) -> Result:
     rights = find_rights(request)
     check_topics(request, rights)
     exchange = request.path.get("exchange")
-    await request.change(request.broker.clear_topic_permissions, rights.user_name, rights.vhost_name, exchange)
+    await request.change(
+        request.broker.clear_topic_permissions, rights.user_name, rights.vhost_name, exchange, by=request.user.name
+    )
     return done()
 
 

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable
 
-from leveret.broker.policy import Policies, Policy
+from leveret.broker.policy import Policy
 from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost_policy import VhostPolicies
 from leveret.errors import PreconditionFailed
 from leveret.management.http.answer import Answer, Refused, bad_request, created, done, not_found
 from leveret.management.http.json import Json, JsonObject
@@ -47,7 +48,7 @@ class Kind:
     def __init__(self, operator: bool) -> None:
         self._operator = operator
 
-    def of(self, vhost: VirtualHost) -> Policies:
+    def of(self, vhost: VirtualHost) -> VhostPolicies:
         return vhost.operator_policies if self._operator else vhost.policies
 
     def find(self, request: Request) -> Named:
@@ -75,9 +76,9 @@ class Kind:
         name = request.name("name")
         facts = {"priority": number(request.body.get("priority") or 0), "apply_to": request.body.get("apply-to") or "all"}
         existed = name in self.of(vhost).by_name
-        put: Callable[..., None] = vhost.set_operator_policy if self._operator else vhost.set_policy
+        put: Callable[..., None] = self.of(vhost).set
         try:
-            await request.change(put, name, pattern, definition, **facts)
+            await request.change(put, name, pattern, definition, **facts, by=request.user.name)
         except PreconditionFailed as error:
             raise invalid(error) from None
         return created(existed)
@@ -85,7 +86,7 @@ class Kind:
     async def delete(self, request: Request) -> Result:
         """Clear a policy."""
         vhost, policy = self.find(request)
-        await request.change(vhost.clear_operator_policy if self._operator else vhost.clear_policy, policy.name)
+        await request.change(self.of(vhost).clear, policy.name, by=request.user.name)
         return done()
 
     def routes(self, base: str, level: str) -> list[Route]:

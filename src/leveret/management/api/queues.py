@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from leveret.broker.arguments import queue_type
+from leveret.broker.declaration import check_access
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.management.api.bindings import bindings_to, list_bindings
 from leveret.management.api.consumers import consumers_of
 from leveret.management.client import connection_details
-from leveret.management.direct import client_of
 from leveret.management.http.answer import Answer, bad_request, created, done
 from leveret.management.http.json import JsonObject
 from leveret.management.http.json_table import parse_table, to_json
@@ -29,8 +29,9 @@ from leveret.management.statistics.queue_stats import (
     type_fields,
 )
 from leveret.management.statistics.rate import with_rates
+from leveret.protocol.reply_to import NAME as REPLY_TO
+from leveret.protocol.reply_to import check_reply_to
 from leveret.protocol.session import Session
-from leveret.wire.spec import QueueDeclare, QueueDelete, QueuePurge
 
 # What is asked for with `disable_stats`.
 DEFINED = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "state")
@@ -153,22 +154,29 @@ async def put_queue(request: Request) -> Answer:
     name, body = request.name("queue"), request.body
     existed = name in request.vhost.queues
     request.check_body_node()
-    declare = QueueDeclare(
+    durable = parse_bool(body.get("durable", False), "durable")
+    auto_delete = parse_bool(body.get("auto_delete", False), "auto_delete")
+    arguments = parse_table(body.get("arguments"))
+    if name.startswith(REPLY_TO):
+        check_reply_to(request.broker, request.vhost, name)
+        return created(existed)
+    await request.change(
+        request.vhost.declare_queue,
         name,
-        durable=parse_bool(body.get("durable", False), "durable"),
-        auto_delete=parse_bool(body.get("auto_delete", False), "auto_delete"),
-        arguments=parse_table(body.get("arguments")),
-        no_wait=True,
+        durable=durable,
+        auto_delete=auto_delete,
+        arguments=arguments,
+        rights=request.rights,
     )
-    await request.change(client_of(request).call, declare)
     return created(existed)
 
 
 async def delete_queue(request: Request) -> Answer:
     """Delete a queue; with `if-empty` only if it has no messages, with `if-unused` only if it has no consumers."""
-    queue = find_queue(request)
-    delete = QueueDelete(queue.name, if_unused=request.flag("if-unused"), if_empty=request.flag("if-empty"), no_wait=True)
-    await request.change(client_of(request).call, delete)
+    name, if_unused, if_empty = find_queue(request).name, request.flag("if-unused"), request.flag("if-empty")
+    await request.change(
+        request.vhost.delete_queue, name, None, if_unused=if_unused, if_empty=if_empty, rights=request.rights
+    )
     await request.unbound()
     return done()
 
@@ -181,7 +189,9 @@ async def get_queue_bindings(request: Request) -> Answer:
 async def purge_queue(request: Request) -> Answer:
     """Purge a queue: delete its ready messages."""
     queue = find_queue(request)
-    request.node.do(lambda: client_of(request).call(QueuePurge(queue.name, no_wait=True)))
+    request.rights.check_queue("read", queue.name)
+    check_access(queue, None)
+    request.node.do(queue.purge)
     discard = queue.discard
     if discard is not None:
         await request.node.until(lambda: discard.done)

@@ -74,7 +74,7 @@ def get_shovels(request: Request) -> Answer:
 def get_shovel(request: Request) -> Result:
     """A shovel's definition, without user names and passwords."""
     name = request.path["name"]
-    value = request.vhost.parameters.get((COMPONENT, name))
+    value = request.vhost.parameters.values.get((COMPONENT, name))
     if value is None or not request.may_enter(request.vhost.name):
         raise not_found()
     return select_columns(
@@ -98,8 +98,8 @@ def _shown_uris(value: Json) -> Json:
 async def delete_shovel(request: Request) -> Result:
     """Delete a shovel; it is no error if there is none."""
     vhost, name = request.vhost, request.path["name"]
-    if (COMPONENT, name) in vhost.parameters:
-        await request.change(vhost.clear_parameter, COMPONENT, name)
+    if (COMPONENT, name) in vhost.parameters.values:
+        await request.change(vhost.parameters.clear, COMPONENT, name, by=request.user.name)
     return done()
 
 

@@ -5,6 +5,7 @@ from urllib.parse import parse_qs, quote
 
 from leveret.broker.access import User, hash_password
 from leveret.broker.logins import Attempts
+from leveret.definitions.user import put_user as put
 from leveret.errors import PreconditionFailed
 from leveret.management.http.answer import Answer, bad_request, created, done
 from leveret.management.http.json import JsonObject
@@ -14,7 +15,6 @@ from leveret.management.http.list_query import select_columns
 from leveret.management.http.login import COOKIE, counted, known_user
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, ANYONE, MONITOR, Result, Route
-from leveret.server.definitions_file import put_user as put
 
 
 def user_view(user: User) -> JsonObject:
@@ -54,7 +54,7 @@ async def put_user(request: Request) -> Result:
     name = request.name("user")
     existed = name in request.broker.users
     try:
-        await request.change(put, request.broker, name, request.body)
+        await request.change(put, request.broker, name, request.body, by=request.user.name)
     except PreconditionFailed as error:
         raise bad_request(str(error)) from None
     return created(existed)
@@ -62,7 +62,7 @@ async def put_user(request: Request) -> Result:
 
 async def delete_user(request: Request) -> Result:
     """Delete a user and close its connections."""
-    await request.change(request.broker.delete_user, find_user(request).name)
+    await request.change(request.broker.delete_user, find_user(request).name, by=request.user.name)
     return done()
 
 
@@ -75,7 +75,7 @@ async def delete_users(request: Request) -> Result:
     def delete() -> None:
         for name in names:
             if name in request.broker.users:
-                request.broker.delete_user(name)
+                request.broker.delete_user(name, by=request.user.name)
 
     await request.change(delete)
     return done()

@@ -1,6 +1,7 @@
 """Virtual hosts."""
 
 from leveret.broker.vhost import VirtualHost
+from leveret.definitions.item import tags_of
 from leveret.management.http.answer import Answer, bad_request, created, done
 from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list
@@ -9,7 +10,6 @@ from leveret.management.http.request import Request, parse_bool
 from leveret.management.http.route import ADMINISTRATOR, USER, VHOST, Result, Route
 from leveret.management.statistics.rate import with_rates
 from leveret.management.statistics.total import message_counts, octets_by_vhost, queue_sums, vhost_tally
-from leveret.server.definitions_file import tags_of
 
 
 def vhost_view(request: Request, vhost: VirtualHost, octets: dict[str, int]) -> JsonObject:
@@ -66,16 +66,16 @@ async def put_vhost(request: Request) -> Result:
     existed = name in request.broker.vhosts
 
     def make() -> None:
-        vhost = request.broker.add_vhost(name)
+        vhost = request.broker.add_vhost(name, by=request.user.name)
         if not existed or "description" in body or "tags" in body or metadata:
-            vhost.describe(description, tags)
+            vhost.describe(description, tags, by=request.user.name)
         if kind not in (None, "undefined", "null", ""):
-            vhost.set_default_queue_type(str(kind))
+            vhost.set_default_queue_type(str(kind), by=request.user.name)
         if tracing is not None and tracing != vhost.tracing:
-            vhost.set_tracing(tracing)
+            vhost.set_tracing(tracing, by=request.user.name)
         if not existed and request.user.name in request.broker.users:
             # RabbitMQ: whoever makes a vhost through the API may use it.
-            request.broker.set_permissions(request.user.name, name, ".*", ".*", ".*")
+            request.broker.set_permissions(request.user.name, name, ".*", ".*", ".*", by=request.user.name)
 
     await request.change(make)
     return created(existed)
@@ -83,7 +83,7 @@ async def put_vhost(request: Request) -> Result:
 
 async def delete_vhost(request: Request) -> Result:
     """Delete a vhost with everything in it."""
-    await request.change(request.broker.delete_vhost, request.vhost.name)
+    await request.change(request.broker.delete_vhost, request.vhost.name, by=request.user.name)
     return done()
 
 

@@ -8,11 +8,11 @@
 from dataclasses import fields
 from decimal import Decimal
 
+from leveret.definitions.from_json import TABLE_BYTES_MAX, checked_name, checked_table
 from leveret.errors import PreconditionFailed, SyntaxFault
 from leveret.management.http.answer import bad_request
 from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.json_names import as_text
-from leveret.server.from_json import TABLE_BYTES_MAX, checked_name, checked_table
 from leveret.wire.properties import Properties, encode_properties
 from leveret.wire.values import Table, Value
 

@@ -9,11 +9,11 @@ from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.rights import Rights
 from leveret.broker.vhost import VirtualHost
+from leveret.definitions.from_json import check_values, checked_name
 from leveret.errors import PreconditionFailed
 from leveret.management.http.answer import bad_request, not_found
 from leveret.management.http.json import Json
 from leveret.management.http.json_names import find
-from leveret.server.from_json import check_values, checked_name
 
 if TYPE_CHECKING:
     from leveret.management.statistics.sampler import Sampler

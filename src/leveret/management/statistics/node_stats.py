@@ -61,7 +61,7 @@ def churn_counts(node: "Node") -> dict[str, int]:
     """What came and went since the start."""
     churn = node.broker.churn
     vhosts = node.broker.vhosts.values()
-    sessions = [presence for vhost in vhosts for presence in vhost.present]
+    sessions = [client for vhost in vhosts for client in vhost.clients]
     channels = sum(len(session.channels) for session in sessions)
     queues = sum(len(vhost.queues) for vhost in vhosts)
     return {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.properties.dialogue import EVERY_TYPE
 
-from leveret.store.definitions import (
+from leveret.store.rows import (
     FILE_NAME,
     FORMAT,
     Change,
@@ -175,7 +175,7 @@ def test_format_is_made_this_one_all_or_not(tmp_path: Path, monkeypatch: pytest.
     def fail(name: str, value: str) -> Change:
         return "no statement", ()
 
-    monkeypatch.setattr("leveret.store.definitions.set_fact", fail)
+    monkeypatch.setattr("leveret.store.rows.set_fact", fail)
     with pytest.raises(sqlite3.OperationalError):
         DefinitionsFile(tmp_path)
     monkeypatch.undo()

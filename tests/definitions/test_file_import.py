@@ -9,19 +9,11 @@ import pytest
 
 from leveret.broker.access import hash_password
 from leveret.broker.broker import Broker, default_broker
+from leveret.definitions.export import export, export_vhost
+from leveret.definitions.file import BadFile, parse
+from leveret.definitions.file_import import Choices, import_definitions, steps_of_import
 from leveret.server.config import Config
-from leveret.server.definitions_file import (
-    BadFile,
-    Choices,
-    export,
-    export_vhost,
-    import_definitions,
-    parse,
-    read_file,
-    steps_of_import,
-)
 from leveret.server.node import configured_broker
-from leveret.wire.values import SignedInt
 
 HASH = hash_password(b"secret", b"salt")
 
@@ -206,28 +198,6 @@ def test_vhost_moves_under_another_name() -> None:
     assert export_vhost(broker.vhosts["copy"]) == found
 
 
-def test_what_is_not_exported() -> None:
-    """SPEC §9.2: export leaves out what every vhost has, what a connection owns and what JSON cannot say."""
-    vhost = default_broker().vhosts["/"]
-    vhost.bind("amq.direct", vhost.declare_queue("exclusive", owner=object()), "k", {})
-    vhost.declare_queue("q\udcff")
-    vhost.bind("amq.direct", vhost.declare_queue("q"), "k", {"n": SignedInt(5), "b": b"\xff", "l": [None, {"t": True}]})
-    found = export_vhost(vhost)
-    assert [queue["name"] for queue in found["queues"]] == ["q"]
-    assert found["exchanges"] == []
-    assert [(one["source"], one["destination"]) for one in found["bindings"]] == [("amq.direct", "q")]
-    assert found["bindings"][0]["arguments"] == {"n": 5, "b": "\ufffd", "l": [None, {"t": True}]}
-
-
-def test_classic_queues_stay_classic() -> None:
-    """SPEC §9.2: export; SPEC §7.1 default queue type"""
-    broker, again = default_broker(), default_broker()
-    broker.vhosts["/"].declare_queue("q", durable=True)
-    broker.vhosts["/"].set_default_queue_type("quorum")
-    import_definitions(again, export(broker))
-    assert again.vhosts["/"].queues["q"].arguments == {"x-queue-type": "classic"}
-
-
 def test_what_is_there_stays_or_follows_the_file() -> None:
     """SPEC §9.2: import. RabbitMQ: queues and exchanges stay as they are."""
     broker = default_broker()
@@ -376,47 +346,6 @@ def test_old_hashes_are_md5() -> None:
     users = [{"name": "old", "password_hash": hashed, "administrator": "true"}]
     import_definitions(broker, {"rabbit_version": "3.5.7", "users": users})
     assert (broker.users["old"].has_password(b"secret"), broker.users["old"].tags) == (True, ("administrator",))
-
-
-def test_file_is_loaded_at_start(tmp_path: Path) -> None:
-    """SPEC §9.2: load at start; with users in it guest is not made."""
-    file = tmp_path / "definitions.json"
-    file.write_text(json.dumps(FILES["3.13"]))
-    broker = configured_broker(Config(storage="memory", load_definitions=str(file)))
-    assert broker.users.keys() == {"shop"}
-    assert broker.vhosts.keys() == {"/", "orders"}
-    file.write_text('{"vhosts": [{"name": "v"}]}')
-    broker = configured_broker(Config(storage="memory", load_definitions=str(file)))
-    assert broker.users.keys() == {"guest"}
-    assert broker.vhosts.keys() == {"/", "v"}
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        (b"{", "is no definitions file: failed_to_parse_json"),
-        (b"[]", "is no definitions file: not an object"),
-        (b"\xff", "is no definitions file: failed_to_parse_json"),
-        (b"[" * 100_000, "is no definitions file: failed_to_parse_json"),
-        (b'{"queues": [{"name": "q"}]}', "queues[0] (q): vhost is missing"),
-        (None, "No such file or directory"),
-    ],
-)
-def test_bad_file_stops_the_start(content: bytes | None, fault: str, tmp_path: Path) -> None:
-    """SPEC §9.2: load at start"""
-    file = tmp_path / "definitions.json"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(BadFile) as caught:
-        configured_broker(Config(storage="memory", load_definitions=str(file)))
-    assert str(file) in str(caught.value)
-    assert str(caught.value).endswith(fault)
-
-
-def test_empty_file_defines_nothing(tmp_path: Path) -> None:
-    """SPEC §9.2: import"""
-    (tmp_path / "empty").write_bytes(b" ")
-    assert read_file(str(tmp_path / "empty")) == {}
 
 
 def test_what_others_make_impossible_meanwhile_is_told() -> None:
@@ -592,7 +521,7 @@ def test_files_of_rabbitmqctl_are_imported(version: str) -> None:
     if version == "3.10":
         assert (user.limits, vhost.limits["max-connections"]) == ({"max-channels": 7, "max-connections": 3}, -1)
         assert vhost.operator_policies.by_name["bounded"].definition == {"max-length": 5}
-        assert vhost.parameters["shovel", "moving"]["dest-publish-properties"] == {"delivery_mode": 2}
+        assert vhost.parameters.values["shovel", "moving"]["dest-publish-properties"] == {"delivery_mode": 2}
         assert broker.parameters == {"gp": {"a": [1, 2]}}
         assert [binding.destination.name for binding in vhost.exchanges["x"].bindings.values()] == ["q"]
         assert "amq.mine" not in vhost.exchanges
@@ -604,83 +533,14 @@ def test_files_of_rabbitmqctl_are_imported(version: str) -> None:
         assert (vhost.default_queue_type, vhost.queues["q"].arguments) == ("quorum", {"x-queue-type": "quorum"})
 
 
-def policy(**definition: Any) -> dict[str, Any]:
-    return {"vhost": "/", "name": "p", "pattern": "^q", "definition": definition, "priority": 0, "apply-to": "all"}
-
-
-SHOVEL = {"src-protocol": "amqp10", "src-uri": "amqp://", "src-address": "a", "dest-uri": "amqp://", "dest-queue": "q"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "item", "advice"),
-    [
-        ("queues", {"vhost": "/", "name": "s", "durable": True, "type": "stream"}, "make it a classic or a quorum queue"),
-        ("exchanges", {"vhost": "/", "name": "s", "type": "x-modulus-hash"}, "give it one of the types"),
-        ("vhosts", {"name": "s", "metadata": {"default_queue_type": "stream"}}, "give it the default_queue_type"),
-        ("users", {"name": "s", "tags": "", "password_hash": "aa", "hashing_algorithm": "own"}, "give it a password"),
-        (
-            "parameters",
-            {"vhost": "/", "component": "federation-upstream", "name": "s", "value": {"uri": "amqp://"}},
-            "use a shovel",
-        ),
-        ("parameters", {"vhost": "/", "component": "shovel", "name": "s", "value": SHOVEL}, "let it use AMQP 0-9-1"),
-        (
-            "parameters",
-            {"vhost": "/", "component": "operator_policy", "name": "s", "value": policy(**{"target-group-size": 3})},
-            "take the settings",
-        ),
-        ("policies", policy(**{"federation-upstream-set": "all"}), "take the settings"),
-        ("policies", {**policy(expires=5), "pattern": "a(?=b)"}, "write the pattern without look-around"),
-        (
-            "permissions",
-            {"user": "guest", "vhost": "/", "configure": "(a)\\1", "write": "", "read": ""},
-            "write the pattern without look-around",
-        ),
-    ],
-)
-def test_what_has_no_counterpart_is_named_and_can_be_left_out(kind: str, item: dict[str, Any], advice: str) -> None:
-    """SPEC §9.2: what to do is told with each; with skip_unsupported the rest is imported, and what binds it is not."""
-    queue = {"vhost": "/", "name": "kept", "durable": True}
-    binding = {"vhost": "/", "source": "amq.fanout", "destination": "s", "destination_type": "queue", "routing_key": ""}
-    found = {"queues": [queue], "bindings": [binding], kind: [item, *([queue] if kind == "queues" else [])]}
-    with pytest.raises(BadFile) as caught:
-        import_definitions(default_broker(), found)
-    assert advice in str(caught.value)
-    assert "--skip-unsupported" in str(caught.value)
-    broker = default_broker()
-    choices = Choices(skip_unsupported=True)
-    import_definitions(broker, found, choices)
-    (line,) = choices.left_out
-    assert line.startswith(f"{kind}[0]")
-    vhost = broker.vhosts["/"]
-    assert (list(vhost.queues), vhost.exchanges["amq.fanout"].bindings) == (["kept"], {})
-    assert ("s" in broker.vhosts, "s" in broker.users) == (kind == "vhosts", kind == "users")
-
-
-def test_file_in_erlangs_format_is_refused() -> None:
-    """SPEC §9.2: rabbitmqctl export_definitions --format erlang"""
-    with pytest.raises(BadFile, match="export it with --format json"):
-        parse(b"\x83P\0\0")
-
-
-def test_of_a_policy_what_has_a_counterpart_is_kept() -> None:
-    """SPEC §9.2: skip_unsupported leaves out as little as it can."""
-    broker = default_broker()
-    wanted = policy(**{"federation-upstream-set": "all", "max-length": 5})
-    operator = {
-        "vhost": "/",
-        "component": "operator_policy",
-        "name": "o",
-        "value": policy(**{"ha-mode": "all", "expires": 9}),
-    }
-    import_definitions(broker, {"policies": [wanted], "parameters": [operator]}, Choices(skip_unsupported=True))
-    vhost = broker.vhosts["/"]
-    assert vhost.policies.by_name["p"].definition == {"max-length": 5}
-    assert vhost.operator_policies.by_name["o"].definition == {"expires": 9}
-
-
-def test_other_faults_are_not_left_out() -> None:
-    """SPEC §9.2: skip_unsupported is for what RabbitMQ has, not for what is wrong."""
-    wrong = {"queues": [{"vhost": "/", "name": "q", "arguments": {"x-max-length": -1}}]}
-    with pytest.raises(BadFile, match="value_negative"):
-        import_definitions(default_broker(), wrong, Choices(skip_unsupported=True))
+def test_file_is_loaded_at_start(tmp_path: Path) -> None:
+    """SPEC §9.2: load at start; with users in it guest is not made."""
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps(FILES["3.13"]))
+    broker = configured_broker(Config(storage="memory", load_definitions=str(file)))
+    assert broker.users.keys() == {"shop"}
+    assert broker.vhosts.keys() == {"/", "orders"}
+    file.write_text('{"vhosts": [{"name": "v"}]}')
+    broker = configured_broker(Config(storage="memory", load_definitions=str(file)))
+    assert broker.users.keys() == {"guest"}
+    assert broker.vhosts.keys() == {"/", "v"}

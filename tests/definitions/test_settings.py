@@ -10,8 +10,9 @@ from tests.server.support import Client, InProcess
 
 from leveret.broker.access import hash_password
 from leveret.broker.broker import Broker, default_broker
+from leveret.definitions.settings import BadDefinition, Definitions, apply
+from leveret.definitions.user import UserDefinition
 from leveret.server.config import BadSetting, load
-from leveret.server.definitions import BadDefinition, Definitions, UserDefinition, apply
 from leveret.server.node import configured_broker
 from leveret.wire import spec
 
@@ -204,7 +205,7 @@ def test_parameters(broker: Broker) -> None:
     """SPEC §7.6 runtime parameters and SPEC §7.6 global parameters"""
     plain = broker.vhosts["plain"]
     value = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
-    assert plain.parameters["shovel", "s"] == value
+    assert plain.parameters.values["shovel", "s"] == value
     assert plain.limits == {"max-queues": 7}
     assert broker.parameters == {"cluster_name": "hare"}
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from leveret.broker.access import DIGESTS
 from leveret.broker.arguments import queue_type
+from leveret.broker.declaration import EXCHANGE_TYPES
+from leveret.broker.parameter import LIMITS_COMPONENT, OPERATOR_COMPONENT
 from leveret.broker.patterns import BadPattern, Pattern
 from leveret.broker.policy import OPERATOR_SETTINGS, SETTINGS
 from leveret.broker.shovel import COMPONENT as SHOVEL_COMPONENT
-from leveret.broker.vhost import EXCHANGE_TYPES, LIMITS_COMPONENT, OPERATOR_COMPONENT
 
 Facts = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What comes as JSON and is to be kept or sent: it must fit AMQP, and be read again at the next start.
+"""What comes as JSON and is to be kept or sent: it must fit AMQP, and be read again at the next start. And back.
 
 (1) Names and routing keys have 255 octets at most, tables what fits a frame, and no more levels than AMQP's have here.
 (2) Whatever else JSON brings has 64-bit integers and a bounded depth; it never had other numbers or half characters, which
@@ -53,3 +53,17 @@ def check_values(found: Any, title: str) -> None:
             left += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
         elif isinstance(value, int) and not INTEGER_MIN <= value <= INTEGER_MAX:
             raise PreconditionFailed(f"{title} has an integer of more than 64 bits")
+
+
+def json_value(value: Any) -> Any:
+    """A value of a field table as JSON has it."""
+    if isinstance(value, dict):
+        return {name: json_value(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, bool | str) or value is None:
+        return value
+    # Numbers remember how wide they were on the wire.
+    return int(value) if isinstance(value, int) else float(value)

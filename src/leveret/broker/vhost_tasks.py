@@ -1,6 +1,4 @@
-"""What a virtual host has done later, or in pieces: unused queues deleted, bindings removed, policies followed, everything
-removed.
-"""
+"""What a virtual host has done later, or in pieces: unused queues deleted, bindings removed, everything removed."""
 
 from typing import TYPE_CHECKING
 
@@ -12,12 +10,11 @@ from leveret.broker.work import Task, Work
 if TYPE_CHECKING:
     from leveret.broker.vhost import VirtualHost
 
-# What following a policy, or removing a queue or a binding, costs in the budget of a pass.
-REAPPLY_COST = 10
+# What removing a queue or a binding costs in the budget of a pass.
+REMOVE_COST = 10
 UNBIND_COST = 5
 # So many are removed at once in any case: few are not worth a task.
 UNBIND_PIECE = 50
-REAPPLY_PIECE = 200
 
 
 class DeleteUnused(Task):
@@ -30,12 +27,12 @@ class DeleteUnused(Task):
         self._queue = queue
 
     def run(self, work: Work) -> bool:
-        if not self._queue.deleted and not self._queue.consumer_count:
+        if not self._queue.deleted and not self._queue.consumer_count and not self._vhost.broker.follows:
             self._vhost.remove_queue(self._queue)
         return True
 
 
-class Unbind(Task):
+class UnbindTask(Task):
     """Removes bindings, some at a time, with the auto-delete exchanges that lose their last one; then `exchange`, if given.
 
     Its rows go last: after a crash in between it is there, with fewer bindings, and nobody was told that it is gone.
@@ -65,26 +62,6 @@ class Unbind(Task):
         return True
 
 
-class Reapply(Task):
-    """Has the queues and exchanges of a vhost follow its policies, some at a time."""
-
-    __slots__ = ("_pending", "_vhost")
-
-    def __init__(self, vhost: "VirtualHost") -> None:
-        self._vhost = vhost
-        self._pending: list[Queue | Exchange] = [*vhost.queues.values(), *vhost.exchanges.values()]
-
-    def run(self, work: Work) -> bool:
-        for _ in range(REAPPLY_PIECE):
-            if not self._pending:
-                return True
-            work.left -= REAPPLY_COST
-            subject = self._pending.pop()
-            if not subject.deleted:
-                self._vhost.follow(subject)
-        return not self._pending
-
-
 class Demolish(Task):
     """Removes the queues of a vhost that is gone, some at a time, and what its exchanges hold."""
 
@@ -96,7 +73,7 @@ class Demolish(Task):
     def run(self, work: Work) -> bool:
         queues = self._vhost.queues
         while queues and work.left > 0:
-            work.left -= REAPPLY_COST
+            work.left -= REMOVE_COST
             self._vhost.remove_queue(next(iter(queues.values())))
         if queues:
             return False
