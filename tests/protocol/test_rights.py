@@ -485,7 +485,7 @@ def test_connections_that_close_are_not_counted(world: Broker, connect: Connect)
     for _ in range(3):
         client = connect(user="u")
         assert client.say(ConnectionClose(200, ""), channel=0) == [ConnectionCloseOk()]
-    assert not world.users["u"].present
+    assert not world.users["u"].clients
 
 
 def test_channel_limit_of_a_user(world: Broker, connect: Connect) -> None:
@@ -550,7 +550,7 @@ def test_deleting_a_user_ends_its_connections(world: Broker, connect: Connect, c
         assert gone.connection.ended
     assert client.say(BasicGet("q"))[1] == b"1"
     assert not world.vhosts["/"].queues["q"].rotation.everyone
-    assert len(world.vhosts["/"].present) == 1
+    assert len(world.vhosts["/"].clients) == 1
 
 
 def test_user_that_is_deleted_while_it_logs_in_does_not_get_in(world: Broker, stranger: Client) -> None:
@@ -573,7 +573,7 @@ def test_deleting_a_vhost_ends_its_connections_and_empties_it(world: Broker, con
     world.delete_vhost("second")
     assert inside.heard(0) == [ConnectionClose(320, FORCED + "vhost 'second' is deleted", 0, 0)]
     inside.finish()
-    assert (vhost.queues, queue.deleted, vhost.present) == ({}, True, {})
+    assert (vhost.queues, queue.deleted, vhost.clients) == ({}, True, {})
     assert "second" not in world.users["guest"].rights
     assert client.say(QueueDeclare("q", passive=True)) == [QueueDeclareOk("q", 0, 0)]
     again = type(client)(world)

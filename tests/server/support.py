@@ -147,7 +147,7 @@ class InProcess:
 
     @property
     def port(self) -> int:
-        return self.node.listeners["amqp"][1]
+        return self.node.listeners[0].port
 
     def connect(self, receive_buffer: int = 0) -> "Client":
         return Client(self.port, receive_buffer, self.processor_time)

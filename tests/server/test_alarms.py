@@ -27,7 +27,7 @@ from leveret.server.alarms import (
     memory_alarm,
 )
 from leveret.server.config import Config
-from leveret.server.memory import (
+from leveret.server.process_memory import (
     PAGE_BYTES,
     HeapUse,
     heap_resident_bytes,

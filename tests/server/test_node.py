@@ -15,13 +15,13 @@ SHUTDOWN = "CONNECTION_FORCED - broker forced connection closure with reason 'sh
 
 
 def test_listeners_say_host_and_port(node: InProcess) -> None:
-    host, port = node.node.listeners["amqp"]
-    assert host == "127.0.0.1"
-    assert port > 0
+    (listener,) = node.node.listeners
+    assert (listener.protocol, listener.host, listener.tls) == ("amqp", "127.0.0.1", False)
+    assert listener.port > 0
 
 
 def test_nothing_listens_before_the_start() -> None:
-    assert Node(Config(port=0, storage="memory")).listeners == {}
+    assert Node(Config(port=0, storage="memory")).listeners == []
 
 
 def test_port_in_use_is_an_error(node: InProcess) -> None:

@@ -1,7 +1,7 @@
 """Users: their passwords, tags, limits and rights.
 
 Passwords are kept as RabbitMQ keeps them, base64 of a 4-byte salt and a digest of salt and password, so that definitions
-move both ways. Knows no protocol: who is logged in is a `Presence`.
+move both ways. Knows no protocol: who is logged in is a `ConnectedClient`.
 """
 
 import base64
@@ -32,7 +32,7 @@ DIGESTS = {
 USER_LIMITS = ("max-connections", "max-channels")
 
 
-class Presence(Protocol):
+class ConnectedClient(Protocol):
     """A connection that is logged in, as the model sees it."""
 
     vhost: "VirtualHost"
@@ -48,9 +48,9 @@ class Presence(Protocol):
 
 
 class User:
-    """Who may log in; `loopback_only` users only from this machine. `present` are its connections."""
+    """Who may log in; `loopback_only` users only from this machine. `clients` are its connections."""
 
-    __slots__ = ("hashing", "limits", "loopback_only", "name", "password_hash", "present", "rights", "tags")
+    __slots__ = ("clients", "hashing", "limits", "loopback_only", "name", "password_hash", "rights", "tags")
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class User:
         self.loopback_only = loopback_only
         self.limits: dict[str, int] = {}
         self.rights: dict[str, Rights] = {}
-        self.present: dict[Presence, None] = {}
+        self.clients: dict[ConnectedClient, None] = {}
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the password; a blank one never is."""
@@ -84,7 +84,7 @@ class User:
         return rights
 
     def channel_count(self) -> int:
-        return sum(len(presence.channels) for presence in self.present)
+        return sum(len(client.channels) for client in self.clients)
 
 
 class TrustedUser(User):

@@ -133,10 +133,10 @@ class Broker:
             raise NotAllowed(f"vhost {name} not found")
         refused = f"access to vhost '{name}' refused for user '{user.name}'"
         limit = vhost.limits.get("max-connections")
-        if reached(limit, len(vhost.present)):
+        if reached(limit, len(vhost.clients)):
             raise NotAllowed(f"{refused}: connection limit ({limit}) is reached")
         limit = user.limits.get("max-connections")
-        if reached(limit, len(user.present)):
+        if reached(limit, len(user.clients)):
             raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({limit}) is reached")
         if not user.rights_in(name).granted:
             raise NotAllowed(refused)
@@ -184,8 +184,8 @@ class Broker:
             self.storage.remove("permission", rights.vhost_name, name)
         self.changed()
         self.events.add("user.deleted", None, name)
-        for presence in list(user.present):
-            presence.shut(f"user '{name}' is deleted")
+        for client in list(user.clients):
+            client.shut(f"user '{name}' is deleted")
 
     def find_user(self, name: str) -> User:
         user = self.users.get(name)
@@ -279,9 +279,9 @@ class Broker:
         self._store_rights(self.users[user_name].rights_in(vhost_name))
         self.events.add("permission.changed", vhost_name, user_name)
         self.changed()
-        for presence in list(self.users[user_name].present):
-            if presence.vhost.name == vhost_name:
-                presence.recheck()
+        for client in list(self.users[user_name].clients):
+            if client.vhost.name == vhost_name:
+                client.recheck()
 
 
 def default_broker(settings: Settings | None = None) -> Broker:

@@ -11,7 +11,7 @@ routes. Knows no channel or connection: an exclusive queue's owner is any object
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.access import Presence, User, check_limits, reached
+from leveret.broker.access import ConnectedClient, User, check_limits, reached
 from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum_properties, queue_type, traits_of
 from leveret.broker.binding import Binding, frozen
 from leveret.broker.dead_letter import Burial
@@ -61,7 +61,7 @@ OPERATOR_COMPONENT = "operator_policy"
 
 
 class VirtualHost:
-    """One tenant's exchanges, queues, bindings and policies. `present` are the connections to it."""
+    """One tenant's exchanges, queues, bindings and policies. `clients` are the connections to it."""
 
     def __init__(self, name: str, broker: "Broker") -> None:
         self.name = name
@@ -72,7 +72,7 @@ class VirtualHost:
         self.parameters: dict[tuple[str, str], Any] = {}
         self.tracing = False
         self.deleted = False
-        self.present: dict[Presence, None] = {}
+        self.clients: dict[ConnectedClient, None] = {}
         self.policies = Policies()
         self.operator_policies = Policies(operator=True)
         self.exchanges: dict[str, Exchange] = {}
@@ -576,8 +576,8 @@ class VirtualHost:
         self.tracing = tracing
         self.store()
         self._broker.changed()
-        for presence in self.present:
-            presence.recheck()
+        for client in self.clients:
+            client.recheck()
 
     def close(self) -> None:
         """It is deleted: end its connections, and remove everything."""
@@ -585,8 +585,8 @@ class VirtualHost:
         self.deleted = True
         for _, name in self.parameters:
             self._broker.shovel_changed(self.name, name)
-        for presence in list(self.present):
-            presence.shut(f"vhost '{self.name}' is deleted")
+        for client in list(self.clients):
+            client.shut(f"vhost '{self.name}' is deleted")
         self._broker.work.add(Demolish(self))
 
     def route(self, exchange: Exchange, routing_key: str, properties: Properties | None) -> list[Queue]:

@@ -45,7 +45,7 @@ def consumers_of(ask: "Ask", queue: Queue) -> list[dict[str, Any]]:
         return []
     return [
         consumer_view(ask, channel, consumer)
-        for session in ask.vhost.present
+        for session in ask.vhost.clients
         for channel in session.channels.values()  # type: ignore[attr-defined]
         for consumer in channel.consumers.values()
         if consumer.queue is queue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.storage import Traffic
 from leveret.server.alarms import free_bytes
-from leveret.server.memory import resident_bytes, usable_bytes
+from leveret.server.process_memory import resident_bytes, usable_bytes
 
 if TYPE_CHECKING:
     from leveret.server.node import Node
@@ -59,7 +59,7 @@ def churn_counts(node: "Node") -> dict[str, int]:
     """What came and went since the start."""
     churn = node.broker.churn
     vhosts = node.broker.vhosts.values()
-    sessions = [presence for vhost in vhosts for presence in vhost.present]
+    sessions = [client for vhost in vhosts for client in vhost.clients]
     channels = sum(len(session.channels) for session in sessions)
     queues = sum(len(vhost.queues) for vhost in vhosts)
     return {

@@ -13,7 +13,7 @@ from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.management.asking import Ask
 from leveret.management.totals import queue_sums
-from leveret.server.memory import mapped_bytes, resident_bytes
+from leveret.server.process_memory import mapped_bytes, resident_bytes
 
 MEMORY_PARTS = (
     "connection_readers",

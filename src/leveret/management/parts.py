@@ -29,7 +29,7 @@ def part_of(whole: Tally, other: Tally) -> Tally | None:
 
 def channels_of(vhost: VirtualHost) -> Iterator[Channel]:
     """The channels that clients have in a vhost."""
-    for session in vhost.present:
+    for session in vhost.clients:
         yield from session.channels.values()  # type: ignore[attr-defined]
 
 

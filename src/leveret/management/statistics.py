@@ -22,7 +22,7 @@ from leveret.management.rates import BASIC, BRIEF, GLOBAL, SAMPLE_MS, History, P
 from leveret.management.totals import octets_by_vhost
 from leveret.protocol.channel import Channel
 from leveret.server.clock import now_ms
-from leveret.server.memory import HeapUse
+from leveret.server.process_memory import HeapUse
 from leveret.server.transport import Transport
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ class Statistics:
                 self._sample_queue(queue)
                 if at % GROUP == 0:
                     yield
-            for presence in list(vhost.present):
-                for channel in list(presence.channels.values()):  # type: ignore[attr-defined]
+            for client in list(vhost.clients):
+                for channel in list(client.channels.values()):  # type: ignore[attr-defined]
                     tally.add(channel.tally)
                     self._sample_channel(channel)
                 yield

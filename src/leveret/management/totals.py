@@ -38,8 +38,8 @@ def vhost_tally(vhost: VirtualHost) -> Tally:
     """What all channels of a vhost have done, ever."""
     total = Tally()
     total.add(vhost.tally)
-    for presence in vhost.present:
-        for channel in presence.channels.values():  # type: ignore[attr-defined]
+    for client in vhost.clients:
+        for channel in client.channels.values():  # type: ignore[attr-defined]
             total.add(channel.tally)
     return total
 

@@ -28,7 +28,7 @@ class Session:
     `now` is the time of the current pass (ms); `reads` how often something was read from the client; `method_index` the
     method in hand, for error replies, 0 if none; `pending` a task that must end before the next frame is looked at;
     `confirming` the channels with confirms to tell. `blocked` is set while no frame is looked at because the client has
-    published and publishers are stopped. To the model it is a `Presence`.
+    published and publishers are stopped. To the model it is a `ConnectedClient`.
     """
 
     __slots__ = (
@@ -82,16 +82,16 @@ class Session:
         self.rights = user.rights_in(vhost.name)
         self.on_shut = on_shut
         self.broker.churn.connections_opened += 1
-        user.present[self] = None
-        vhost.present[self] = None
+        user.clients[self] = None
+        vhost.clients[self] = None
         self.broker.events.add("connection.created", vhost.name, self.connection_name)
 
     def leave(self) -> None:
         """The client is gone, or as good as gone."""
         if self.on_shut is not None:
             self.on_shut = None
-            self.user.present.pop(self, None)
-            self.vhost.present.pop(self, None)
+            self.user.clients.pop(self, None)
+            self.vhost.clients.pop(self, None)
             self.broker.events.add("connection.closed", self.vhost.name, self.connection_name)
 
     def shut(self, reason: str) -> None:

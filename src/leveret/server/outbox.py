@@ -14,8 +14,8 @@ from leveret.broker.relief import Relief
 from leveret.broker.timers import NEVER
 from leveret.server.alarms import Alarms
 from leveret.server.clock import now_ms
-from leveret.server.memory import Heap
-from leveret.server.pace import Company
+from leveret.server.process_memory import Heap
+from leveret.server.rate_limit import ActiveClients
 
 if TYPE_CHECKING:
     from leveret.server.transport import Transport
@@ -39,7 +39,7 @@ class Outbox:
         self._broker = broker
         self._heap = heap
         self._alarms = alarms
-        self.company = Company()
+        self.active_clients = ActiveClients()
         self._woken: list[Transport] = []
         self._busy: list[Transport] = []
         self._held: list[Transport] = []
@@ -141,13 +141,13 @@ class Outbox:
     def hold(self, transport: "Transport") -> None:
         """This connection waits until some client has read, but not long."""
         self._held.append(transport)
-        self._loop.call_later(HOLD_S, self.let_go)
+        self._loop.call_later(HOLD_S, self.resume_held)
 
-    def let_go(self) -> None:
+    def resume_held(self) -> None:
         """Let those go on that were held."""
         held, self._held = self._held, []
         for transport in held:
-            self._have(transport, transport.let_go)
+            self._have(transport, transport.resume)
 
     def schedule(self) -> None:
         """Have a turn ended soon."""

@@ -83,7 +83,7 @@ def check_certificates(ask: Ask) -> Result:
 
 def check_port(ask: Ask) -> Result:
     """Whether something listens on a port."""
-    ports = [port for _, port in ask.node.listeners.values()]
+    ports = [one.port for one in ask.node.listeners]
     if not ask.path["port"].isdecimal():
         raise bad_request("Invalid port")
     port = int(ask.path["port"])

@@ -81,7 +81,7 @@ def totals(ask: Ask) -> dict[str, Any]:
 def object_totals(ask: Ask, vhosts: list[VirtualHost], sums: QueueSums) -> dict[str, int]:
     """How many there are of each kind, in these vhosts and as far as the user may see them."""
     sees_all = ask.has_tag("monitoring")
-    sessions = [presence for vhost in vhosts for presence in vhost.present if sees_all or presence in ask.user.present]
+    sessions = [client for vhost in vhosts for client in vhost.clients if sees_all or client in ask.user.clients]
     return {
         "channels": sum(len(session.channels) for session in sessions),
         "connections": len(sessions),
