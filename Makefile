@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
 PLAIN_SUITES := tests/wire tests/broker tests/protocol tests/store
 
-.PHONY: run test quick build check bench fuzz model soak coverage lock clean
+.PHONY: run test quick build check bench fuzz model soak coverage packages lock clean
 
 run: $(VENV)/.installed
 	@echo "Connect with amqp://guest:guest@127.0.0.1:5672/ (pika, aio-pika, kombu, any RabbitMQ client). Ctrl-C stops it."
@@ -14,7 +14,7 @@ run: $(VENV)/.installed
 
 build: $(VENV)/.installed
 
-test: $(VENV)/.tools $(VENV)/.installed check
+test: packages $(VENV)/.tools $(VENV)/.installed check
 	$(BIN)/python -m pytest --timeout 900 tests
 	LEVERET_PURE=1 $(BIN)/python -m pytest --timeout 900 $(PLAIN_SUITES)
 
@@ -29,7 +29,7 @@ check: $(VENV)/.tools
 	$(BIN)/mypy
 	$(BIN)/python tools/generate_spec.py --check
 
-bench: $(VENV)/.tools $(VENV)/.installed
+bench: packages $(VENV)/.tools $(VENV)/.installed
 	$(BIN)/python tests/bench/compare.py --plain $(BENCH)
 	$(BIN)/python tests/bench/depth.py
 	$(BIN)/python tests/bench/work.py
@@ -41,7 +41,7 @@ fuzz: $(VENV)/.tools $(VENV)/.installed
 model: $(VENV)/.tools $(VENV)/.installed
 	MODEL_STEPS=1000000 $(BIN)/python -m pytest -q tests/properties/test_broker_model.py
 
-soak: $(VENV)/.tools $(VENV)/.installed
+soak: packages $(VENV)/.tools $(VENV)/.installed
 	SOAK_SEEDS=300 $(BIN)/python -m pytest -q tests/store/test_power_cut.py tests/store/test_paging.py tests/store/test_backup.py
 	SOAK_KILLS=500 SOAK_CUTS=300 SOAK_FAULTS=10 SOAK_SPACE=20000000000 $(BIN)/python -m pytest -q tests/crash
 	SOAK_FAIRNESS=5 $(BIN)/python -m pytest -q tests/bench/soak_fairness.py
@@ -67,6 +67,10 @@ $(VENV)/.tools: $(VENV)/.made requirements-dev.lock
 	@echo "Installing what the tests need, as requirements-dev.lock has it"
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
 	touch $@
+
+# Debian's, for the tests that compare with RabbitMQ or cut the power; says what it installs.
+packages: $(VENV)/.made
+	@$(BIN)/python tests/debian.py
 
 # INDEX is the address of a package index: make lock INDEX=https://…/simple
 lock: $(VENV)/.tools

@@ -1,4 +1,4 @@
-"""Clients that keep a broker busy until it ends, and the comparison of what another start brings with their books.
+"""The load: all `clients` at once until the broker ends, and the comparison of what another start brings with their books.
 
 Half of the queues hold more than a broker with the sizes of `TINY` keeps in memory.
 """
