@@ -1,7 +1,7 @@
 """Just enough of an AMQP client for `leveret bench`: one blocking socket, one channel, frames made by `wire`."""
 
 import socket
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from leveret.errors import FrameError
@@ -99,12 +99,12 @@ class Client:
         if kind != METHOD_FRAME:
             return None
         try:
-            found: Any = decode_method(int.from_bytes(payload[:4], "big"), payload, 4, len(payload))
+            found = decode_method(int.from_bytes(payload[:4], "big"), payload, 4, len(payload))
         except FrameError as error:
             raise Closed(str(error)) from None
         if isinstance(found, ConnectionClose | ChannelClose):
             raise Closed(f"{found.reply_code} {found.reply_text}")
-        return found  # type: ignore[no-any-return]
+        return found
 
     def expect(self, kind: type[M]) -> M:
         while True:

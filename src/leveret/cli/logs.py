@@ -6,10 +6,13 @@ What a terminal would obey, and what would pass for the end of a line, is shown 
 import logging
 import sys
 import unicodedata
+from types import TracebackType
 
 # Line and paragraph separators, besides control characters and those that turn the direction of writing.
 UNSEEN = ("Cc", "Cf", "Zl", "Zp")
 SHOWN = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def start_log(level: str, form: str) -> None:
@@ -25,8 +28,8 @@ class OneLine(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         return visible(super().formatMessage(record))
 
-    def formatException(self, ei: object) -> str:
-        text = super().formatException(ei)  # type: ignore[arg-type]
+    def formatException(self, ei: ExceptionInfo) -> str:
+        text = super().formatException(ei)
         return "\n".join(f" {visible(line)}" for line in text.split("\n"))
 
 

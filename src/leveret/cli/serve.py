@@ -94,7 +94,7 @@ class Reloading:
         try:
             found = self._read()
         except BadSetting as error:
-            log.error("SIGHUP: %s; nothing is changed", error)
+            log.error("SIGHUP: %s; all settings stay as they are", error)
             return
         changed = [name for name in Config.__struct_fields__ if getattr(found, name) != getattr(self._config, name)]
         self._config = found
@@ -103,7 +103,7 @@ class Reloading:
                 logging.getLogger().setLevel(found.log_level.upper())
             elif name in ("memory_watermark", "disk_free_limit"):
                 self._node.set_limit(name, getattr(found, name))
-            log.info("SIGHUP: %s", f"{name} is set" if name in RELOADED else f"{name} is read at the next start only")
+            log.info("SIGHUP: %s", f"{name} is changed" if name in RELOADED else f"{name} takes effect at the next start")
         if not changed:
             log.info("SIGHUP: no setting has changed")
 

@@ -85,9 +85,9 @@ class Alarm:
             self.is_set = low
             room = f"limit {self.limit} bytes, {abs(left)} {'left' if left >= 0 else 'short'}"
             if low:
-                log.warning("%s (%s): publishers are stopped", self.reason, room)
+                log.warning("%s (%s): publishers are blocked", self.reason, room)
             else:
-                log.warning("no longer %s (%s): publishers may go on", self.reason, room)
+                log.warning("no longer %s (%s): publishers are unblocked", self.reason, room)
         return left
 
 

@@ -155,7 +155,7 @@ class Node:
 
     def _on_storage_failed(self, error: BaseException) -> None:
         """Promise nothing more: refuse what waits for it, and have the broker stopped."""
-        log.critical("storage failed, the broker stops: %s", error)
+        log.critical("storage failed, shutting down: %s", error)
         self.failed = error
         for transport in list(self.transports):
             transport.lose_confirms()

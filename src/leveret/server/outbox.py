@@ -1,7 +1,27 @@
 """The end of a turn of the event loop: what was interrupted goes on, and every touched connection is written once.
 
-Whoever has something to send or to go on with says so; the first to do so in a turn has `turn` called when the loop has
+Whoever has something to send or to go on with says so; the first to do so in a turn has `_turn` called when the loop has
 run everything that was ready. Sockets are polled between two turns, so work in pieces makes nobody wait.
+
+  the loop polls the sockets
+    │
+    │  for each that has bytes, one pass: Transport.buffer_updated → Connection.receive_from
+    │      frames are parsed, routed, queued and delivered, until the pass's budget is spent. What is left over:
+    │      bytes to send ── wake ──► _woken      the rest of the frames ── again ──► _busy      tasks ──► Work
+    ▼
+  _turn
+    1  _busy          Transport.go_on         interrupted passes, each with a budget of its own
+    2  Work           drain                   purges, fanouts, dead letters … as far as one more budget goes
+    3  timers         arm                     the next expiry wakes the loop
+    4  storage        flush ─────────────────────────────────────────────► committer's thread: write, sync
+    5  alarms, waiters                        publishers blocked or not; HTTP requests that waited     │
+    6  _woken         Transport.flush         one write for each socket                                │
+    │                                                                                                  │
+    └─ something left? once more, after the sockets were polled          on_synced ◄───────────────────┘
+                                                                         confirms and answers that waited: wake, again
+
+Storage is flushed (4) before sockets are written (6), so that the disk is at work while they are. What must not be said
+before it is on disk is not in the output yet: `on_synced` brings it into a later turn.
 """
 
 import asyncio
@@ -182,7 +202,7 @@ class Outbox:
         try:
             act()
         except Exception:
-            log.exception("a connection failed and is ended")
+            log.exception("internal error: a connection is closed")
             transport.abort()
 
     def tidy(self, short: bool) -> None:

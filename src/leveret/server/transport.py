@@ -14,11 +14,11 @@ from leveret.broker.vhost import VirtualHost
 from leveret.protocol.connection import NEVER, Connection
 from leveret.protocol.peer import Peer
 from leveret.server.alarms import Alarms
+from leveret.server.backpressure import BLOCKED, FLOW, MID_PASS, NOT_DRAINING, STALLED, Backpressure
 from leveret.server.clock import now_ms
 from leveret.server.outbox import Outbox
 from leveret.server.rate_limit import RateLimit
 from leveret.server.read_buffer import ReadBuffer
-from leveret.server.reading import BLOCKED, FLOW, MID_PASS, NOT_DRAINING, STALLED, Reading
 
 # The socket counts as full above the first, as free again below the second.
 WRITE_HIGH = 512 * 1024
@@ -37,13 +37,13 @@ class Transport(asyncio.BufferedProtocol):
     __slots__ = (
         "_alarms",
         "_all",
+        "_backpressure",
         "_broker",
         "_buffer",
         "_inner",
         "_loop",
         "_outbox",
         "_rate_limit",
-        "_reading",
         "_socket",
         "_tick_at",
         "_timer",
@@ -58,7 +58,7 @@ class Transport(asyncio.BufferedProtocol):
     )
 
     _socket: asyncio.Transport
-    _reading: Reading
+    _backpressure: Backpressure
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Transport(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
         self._socket.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
-        self._reading = Reading(self._socket)
+        self._backpressure = Backpressure(self._socket)
         peer = self._inner
         if peer is None:
             remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
@@ -140,9 +140,9 @@ class Transport(asyncio.BufferedProtocol):
         if connection is None:
             return
         connection.output.blocked = False
-        if self._reading.paused_for & STALLED:
+        if self._backpressure.reasons & STALLED:
             self._outbox.again(self)
-        self._reading.resume(NOT_DRAINING | STALLED)
+        self._backpressure.resume(NOT_DRAINING | STALLED)
         self._drained(connection)
 
     def eof_received(self) -> bool:
@@ -157,11 +157,11 @@ class Transport(asyncio.BufferedProtocol):
             return
         self.connection = None
         self._leave_counts(connection)
-        log.debug("%s: gone%s", connection.name, f": {exc}" if exc else "")
+        log.debug("%s: disconnected%s", connection.name, f": {exc}" if exc else "")
         try:
             connection.lost(now_ms())
         except Exception:
-            log.exception("%s: while giving back what it held", connection.name)
+            log.exception("%s: internal error while requeueing its unacknowledged messages", connection.name)
         self._outbox.schedule()
 
     def _leave_counts(self, connection: Connection) -> None:
@@ -178,9 +178,9 @@ class Transport(asyncio.BufferedProtocol):
         connection = self.connection
         if connection is None:
             return
-        if self._reading.paused_for & NOT_DRAINING and connection.session.pending is None:
+        if self._backpressure.reasons & NOT_DRAINING and connection.session.pending is None:
             # It has not read the answers to what it asked before.
-            self._reading.pause(STALLED)
+            self._backpressure.pause(STALLED)
             return
         unsynced = self._broker.storage.unsynced_size()
         try:
@@ -188,7 +188,7 @@ class Transport(asyncio.BufferedProtocol):
         except Exception:
             self._crash(connection)
         self._count_given(unsynced)
-        self._reading.resume(MID_PASS)
+        self._backpressure.resume(MID_PASS)
         self._after(connection)
 
     def on_synced(self) -> None:
@@ -231,7 +231,7 @@ class Transport(asyncio.BufferedProtocol):
             unsent = self._socket.get_write_buffer_size()
             if unsent > UNREAD_MAX:
                 self._unsent = unsent
-                self._reading.pause(NOT_DRAINING)
+                self._backpressure.pause(NOT_DRAINING)
         elif was_full:
             self._drained(connection)
 
@@ -246,12 +246,12 @@ class Transport(asyncio.BufferedProtocol):
     def _limit_rate(self, given: int) -> None:
         """Read from a client that gives storage much a little later, if others are active."""
         now = self._loop.time()
-        if not self._reading.paused_for and self._outbox.active_clients.more_than_two(now):
+        if not self._backpressure.reasons and self._outbox.active_clients.more_than_two(now):
             if self._rate_limit is None:
                 self._rate_limit = RateLimit()
             ahead_s = self._rate_limit.ahead_s(given, now)
             if ahead_s > 0:
-                self._reading.pause(FLOW)
+                self._backpressure.pause(FLOW)
                 self._loop.call_later(ahead_s, self.resume)
 
     # The alarms' calls
@@ -302,7 +302,7 @@ class Transport(asyncio.BufferedProtocol):
 
     def _after(self, connection: Connection) -> None:
         if connection.busy:
-            self._reading.pause(MID_PASS)
+            self._backpressure.pause(MID_PASS)
             if connection.awaiting:
                 self._outbox.when_synced(self)
             else:
@@ -321,29 +321,29 @@ class Transport(asyncio.BufferedProtocol):
 
     def _block_or_resume(self, connection: Connection) -> None:
         """Stop reading from a client that may not publish now; go on when it may, with what it had sent first."""
-        blocked = self._reading.paused_for & BLOCKED != 0
+        blocked = self._backpressure.reasons & BLOCKED != 0
         if connection.session.blocked == blocked:
             return
         if blocked:
             self._alarms.unblocked(self)
-            self._reading.pause(MID_PASS)
-            self._reading.resume(BLOCKED)
+            self._backpressure.pause(MID_PASS)
+            self._backpressure.resume(BLOCKED)
             self._outbox.again(self)
         else:
             self._alarms.blocked(self)
-            self._reading.pause(BLOCKED)
+            self._backpressure.pause(BLOCKED)
 
     def _wait_for_readers(self, queue: Queue) -> None:
         """Give the consumers of a queue that this client fills a moment to read: what piles up is slower to handle."""
         self._broker.work.flooded = None
-        if not self._reading.paused_for and queue.rotation.hurrying(now_ms()):
-            self._reading.pause(FLOW)
+        if not self._backpressure.reasons and queue.rotation.hurrying(now_ms()):
+            self._backpressure.pause(FLOW)
             self._outbox.hold(self)
 
     def resume(self) -> None:
         """Go on reading after such a moment."""
         if self.connection is not None:
-            self._reading.resume(FLOW)
+            self._backpressure.resume(FLOW)
 
     def _drained(self, connection: Connection) -> None:
         self._outbox.resume_held()
@@ -366,7 +366,7 @@ class Transport(asyncio.BufferedProtocol):
     def _read_unless_busy(self, connection: Connection) -> None:
         """Read again from a client that waited for storage, as it must answer a close now."""
         if not connection.busy:
-            self._reading.resume(MID_PASS)
+            self._backpressure.resume(MID_PASS)
 
     def _set_timer(self, connection: Connection) -> None:
         self._cancel_timer()
@@ -384,7 +384,7 @@ class Transport(asyncio.BufferedProtocol):
         connection = self.connection
         if connection is None:
             return
-        if self._reading.paused_for & NOT_DRAINING:
+        if self._backpressure.reasons & NOT_DRAINING:
             # Its heartbeats are not read, but whoever reads is alive.
             unsent = self._socket.get_write_buffer_size()
             if unsent < self._unsent:

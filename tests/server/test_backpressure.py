@@ -2,7 +2,7 @@
 
 import asyncio
 
-from leveret.server.reading import BLOCKED, FLOW, MID_PASS, Reading
+from leveret.server.backpressure import BLOCKED, FLOW, MID_PASS, Backpressure
 
 
 class Socket(asyncio.Transport):
@@ -25,27 +25,27 @@ class Socket(asyncio.Transport):
 
 def test_socket_is_read_when_no_reason_is_left() -> None:
     socket = Socket()
-    reading = Reading(socket)
-    reading.pause(MID_PASS)
-    reading.pause(FLOW)
-    reading.pause(FLOW)
+    backpressure = Backpressure(socket)
+    backpressure.pause(MID_PASS)
+    backpressure.pause(FLOW)
+    backpressure.pause(FLOW)
     assert socket.told == ["pause"]
-    reading.resume(FLOW | BLOCKED)
-    assert (socket.told, reading.paused_for) == (["pause"], MID_PASS)
-    reading.resume(MID_PASS)
-    assert (socket.told, reading.paused_for) == (["pause", "resume"], 0)
+    backpressure.resume(FLOW | BLOCKED)
+    assert (socket.told, backpressure.reasons) == (["pause"], MID_PASS)
+    backpressure.resume(MID_PASS)
+    assert (socket.told, backpressure.reasons) == (["pause", "resume"], 0)
 
 
 def test_nothing_is_resumed_that_is_read() -> None:
     socket = Socket()
-    Reading(socket).resume(MID_PASS)
+    Backpressure(socket).resume(MID_PASS)
     assert socket.told == []
 
 
 def test_socket_that_closes_is_not_read_again() -> None:
     socket = Socket()
-    reading = Reading(socket)
-    reading.pause(BLOCKED)
+    backpressure = Backpressure(socket)
+    backpressure.pause(BLOCKED)
     socket.closing = True
-    reading.resume(BLOCKED)
-    assert (socket.told, reading.paused_for) == (["pause"], BLOCKED)
+    backpressure.resume(BLOCKED)
+    assert (socket.told, backpressure.reasons) == (["pause"], BLOCKED)

@@ -1,6 +1,6 @@
-"""Whether a socket is read, and why not.
+"""Why a socket is not read now, so that TCP stops its client.
 
-Several reasons can hold at once; the socket is read again when none is left. While it is not read, TCP stops the client.
+Several reasons can hold at once; the socket is read again when none is left.
 """
 
 import asyncio
@@ -17,23 +17,23 @@ FLOW = 8
 BLOCKED = 16
 
 
-class Reading:
+class Backpressure:
     """The reasons for which one socket is not read now."""
 
-    __slots__ = ("_socket", "paused_for")
+    __slots__ = ("_socket", "reasons")
 
     def __init__(self, socket: asyncio.Transport) -> None:
         self._socket = socket
-        self.paused_for = 0
+        self.reasons = 0
 
     def pause(self, reason: int) -> None:
-        if not self.paused_for:
+        if not self.reasons:
             self._socket.pause_reading()
-        self.paused_for |= reason
+        self.reasons |= reason
 
     def resume(self, reasons: int) -> None:
         """These reasons are gone; what is left of a socket that closes is not read."""
-        if self.paused_for and not self._socket.is_closing():
-            self.paused_for &= ~reasons
-            if not self.paused_for:
+        if self.reasons and not self._socket.is_closing():
+            self.reasons &= ~reasons
+            if not self.reasons:
                 self._socket.resume_reading()
