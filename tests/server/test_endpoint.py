@@ -1,7 +1,7 @@
 """Where clients come in, as the settings say."""
 
 from leveret.server.config import Config
-from leveret.server.endpoint import NOBODY_ASKED, PASSWORD, Endpoint, endpoints, management_endpoints
+from leveret.server.endpoint import NO_LOGIN, PASSWORD, Endpoint, endpoints, management_endpoints
 
 
 def test_endpoints_are_those_of_the_settings() -> None:
@@ -9,7 +9,7 @@ def test_endpoints_are_those_of_the_settings() -> None:
     assert endpoints(config) == [
         Endpoint("amqp", "::1", 1, tls=False, login=PASSWORD),
         Endpoint("http", "::1", 2, tls=False, login=PASSWORD),
-        Endpoint("prometheus", "::1", 3, tls=False, login=NOBODY_ASKED),
+        Endpoint("prometheus", "::1", 3, tls=False, login=NO_LOGIN),
     ]
 
 

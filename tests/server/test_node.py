@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 from tests.properties.dialogue import PROTOCOL_HEADER, method, publish
-from tests.server.support import MIB, InProcess
+from tests.server.support import MIB, InProcess, Process
 
 from leveret.server.config import Config
 from leveret.server.node import Node
@@ -18,6 +19,14 @@ def test_listeners_say_host_and_port(node: InProcess) -> None:
     (listener,) = node.node.listeners
     assert (listener.protocol, listener.host, listener.tls) == ("amqp", "127.0.0.1", False)
     assert listener.port > 0
+
+
+def test_listeners_are_named_in_the_log(tmp_path: Path) -> None:
+    """SPEC §9.6: each with what is spoken there, and how clients log in."""
+    with Process(tmp_path) as broker:
+        assert f"started TCP listener on 127.0.0.1:{broker.port} (amqp, login with a password)\n" in broker.log
+        assert f"started TCP listener on 127.0.0.1:{broker.http_port} (http, login with a password)\n" in broker.log
+        assert f"started TCP listener on 127.0.0.1:{broker.prometheus_port} (prometheus, no login)\n" in broker.log
 
 
 def test_nothing_listens_before_the_start() -> None:

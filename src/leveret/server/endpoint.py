@@ -10,8 +10,9 @@ from leveret.server.config import Config
 
 AMQP, HTTP, PROMETHEUS = "amqp", "http", "prometheus"
 
-PASSWORD = "with a name and a password"
-NOBODY_ASKED = "open to everybody"
+# How a client shows who it is, as the log says it.
+PASSWORD = "login with a password"
+NO_LOGIN = "no login"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +48,5 @@ def management_endpoints(config: Config) -> list[Endpoint]:
     """Those that speak HTTP: the API, which has the metrics too, and the metrics alone."""
     return [
         Endpoint(HTTP, config.host, config.management_port),
-        Endpoint(PROMETHEUS, config.host, config.prometheus_port, login=NOBODY_ASKED),
+        Endpoint(PROMETHEUS, config.host, config.prometheus_port, login=NO_LOGIN),
     ]

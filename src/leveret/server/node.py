@@ -121,7 +121,7 @@ class Node:
         """Clients are accepted there now. Whoever opened it says so, and closes it."""
         self.listeners.append(endpoint)
         kind = "TLS" if endpoint.tls else "TCP"
-        log.info("started %s listener on %s (%s, login: %s)", kind, endpoint.address, endpoint.protocol, endpoint.login)
+        log.info("started %s listener on %s (%s, %s)", kind, endpoint.address, endpoint.protocol, endpoint.login)
 
     @property
     def alarms(self) -> list[Alarm]:
@@ -167,6 +167,7 @@ class Node:
     async def stop(self, patience_s: float | None = None) -> None:
         """Close every connection with 320 and end when they are gone, or after some time: without one, half a second."""
         await self._close_listeners()
+        # Before connections are closed: a shovel takes that for a failure, and would connect again.
         if self.shovels is not None:
             await self.shovels.stop()
         for transport in list(self.transports):
@@ -184,6 +185,7 @@ class Node:
         if self._outbox is not None:
             self._outbox.close()
         if self._opened is not None:
+            # What clients that have gone held is on its way back to its queues; storage must be told before it closes.
             self.broker.work.begin()
             while not self.broker.work.drain():
                 self.broker.work.begin()

@@ -100,10 +100,9 @@ class Transport(asyncio.BufferedProtocol):
         self._backpressure = Backpressure(self._socket)
         peer = self._inner
         if peer is None:
-            remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-            self.peer, self.local = host_and_port(remote), host_and_port(local)
-            certificate = transport.get_extra_info("peercert")
-            peer = Peer(f"{address(remote)} -> {address(local)}", self.peer[0], certificate=certificate)
+            peer = peer_of(transport)
+            self.peer = host_and_port(transport.get_extra_info("peername"))
+            self.local = host_and_port(transport.get_extra_info("sockname"))
         else:
             self.peer = self.local = (peer.host, 0)
         self.connection = Connection(self._broker, peer, self._wake, now_ms())
@@ -121,6 +120,7 @@ class Transport(asyncio.BufferedProtocol):
         self.received_bytes += nbytes
         self.received_count += 1
         self._outbox.active_clients.note(self, self._loop.time())
+        # What the pass gives storage to write is the difference: when it falls behind, whoever gave most waits.
         unsynced = self._broker.storage.unsynced_size()
         try:
             connection.receive_from(self._buffer.buffer, len(connection.reader.rest) + nbytes, now_ms())
@@ -207,6 +207,7 @@ class Transport(asyncio.BufferedProtocol):
         if connection is None:
             return
         output = connection.output
+        # Asked before it is taken: consumers that were passed over for it have their turn again when the socket took it.
         was_full = output.full()
         pieces = connection.take_output(now_ms())
         if connection.session.confirming:
@@ -395,6 +396,14 @@ class Transport(asyncio.BufferedProtocol):
         except Exception:
             self._crash(connection)
         self._after(connection)
+
+
+def peer_of(transport: asyncio.BaseTransport) -> Peer:
+    """Who has connected, as the socket knows it."""
+    remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    # Of a client that has shown none, TLS has an empty one.
+    certificate = transport.get_extra_info("peercert") or None
+    return Peer(f"{address(remote)} -> {address(local)}", host_and_port(remote)[0], certificate=certificate)
 
 
 def address(name: Any) -> str:
