@@ -232,6 +232,11 @@ def test_architecture_speaks_of_what_there_is() -> None:
     assert list(name_faults((ROOT / "ARCHITECTURE.md").read_text(), SOURCE, ROOT)) == []
 
 
+def test_where_to_add_speaks_of_what_there_is() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert list(name_faults(text[text.index("## Where to add") :], SOURCE, ROOT)) == []
+
+
 # The checks
 
 
