@@ -11,9 +11,11 @@ import secrets
 import struct
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from multiprocessing.queues import Queue
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -48,6 +50,52 @@ SAMPLES_A_READ = 16
 PERCENTILES = (50, 95, 99, 99.9)
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was asked for, under the names of the options."""
+
+    url: str
+    publishers: int
+    consumers: int
+    size: int
+    rate: int
+    seconds: float
+    confirm: int
+    ack: int
+    prefetch: int
+    persistent: bool
+    name: str | None
+
+
+@dataclass(slots=True)
+class Report:
+    """What a worker has done since its last report; its last one has the `seconds` it was at work, or what went wrong."""
+
+    published: int = 0
+    confirmed: int = 0
+    consumed: int = 0
+    late: list[float] = field(default_factory=list)
+    seconds: float | None = None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a run has shown; in JSON under these names."""
+
+    published: int
+    confirmed: int
+    consumed: int
+    seconds: float
+    publish_rate: int
+    consume_rate: int
+    latency: dict[str, float]
+
+
+Told: TypeAlias = "Queue[Report]"
+Worker: TypeAlias = "Callable[[Client, Plan, str, Told], None]"
+
+
 @click.command()
 @click.option("--url", default="amqp://guest:guest@127.0.0.1:5672/", show_default=True, metavar="URL")
 @click.option("-x", "--publishers", default=1, show_default=True, type=click.IntRange(0, 1000))
@@ -71,44 +119,45 @@ PERCENTILES = (50, 95, 99, 99.9)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
 def bench(as_json: bool, **options: Any) -> None:
     """Publish and consume as fast as possible, or at a given rate, and show throughput and latency."""
+    plan = Plan(**options)
     try:
-        figures = measure(options, quiet=as_json)
+        figures = measure(plan, quiet=as_json)
     except (OSError, Closed) as error:
-        click.echo(f"leveret: {options['url'].rpartition('@')[2]}: {error}", err=True)
+        click.echo(f"leveret: {plan.url.rpartition('@')[2]}: {error}", err=True)
         sys.exit(69)
     except KeyboardInterrupt:
         sys.exit(130)
-    click.echo(json.dumps(figures) if as_json else "\n".join(said(figures)))
+    click.echo(json.dumps(asdict(figures)) if as_json else "\n".join(said(figures)))
 
 
-def measure(options: dict[str, Any], quiet: bool) -> dict[str, Any]:
+def measure(plan: Plan, quiet: bool) -> Figures:
     """Run it; all figures."""
-    name = options["name"] or f"leveret-bench-{secrets.token_hex(4)}"
-    with Client(options["url"]) as client:
-        client.call(QueueDeclare(name, durable=options["persistent"]), QueueDeclareOk)
+    name = plan.name or f"leveret-bench-{secrets.token_hex(4)}"
+    with Client(plan.url) as client:
+        client.call(QueueDeclare(name, durable=plan.persistent), QueueDeclareOk)
         try:
-            return run(options, name, quiet)
+            return run(plan, name, quiet)
         finally:
-            if not options["name"]:
+            if not plan.name:
                 client.call(QueueDelete(name), QueueDeleteOk)
 
 
-def run(options: dict[str, Any], name: str, quiet: bool) -> dict[str, Any]:
+def run(plan: Plan, name: str, quiet: bool) -> Figures:
     context = multiprocessing.get_context("spawn")
-    told: Queue[dict[str, Any]] = context.Queue()
-    workers = [context.Process(target=work, args=(consume, options, name, told)) for _ in range(options["consumers"])]
-    workers += [context.Process(target=work, args=(publish, options, name, told)) for _ in range(options["publishers"])]
+    told: Told = context.Queue()
+    workers = [context.Process(target=work, args=(consume, plan, name, told)) for _ in range(plan.consumers)]
+    workers += [context.Process(target=work, args=(publish, plan, name, told)) for _ in range(plan.publishers)]
     for worker in workers:
         worker.start()
     try:
-        return gathered(told, len(workers), options["seconds"], quiet)
+        return gathered(told, len(workers), plan.seconds, quiet)
     finally:
         for worker in workers:
             worker.terminate()
             worker.join()
 
 
-def gathered(told: "Queue[dict[str, Any]]", workers: int, seconds: float, quiet: bool) -> dict[str, Any]:
+def gathered(told: Told, workers: int, seconds: float, quiet: bool) -> Figures:
     """Add up what the workers tell until all have ended."""
     totals = {"published": 0, "confirmed": 0, "consumed": 0}
     late: list[float] = []
@@ -120,14 +169,14 @@ def gathered(told: "Queue[dict[str, Any]]", workers: int, seconds: float, quiet:
             report = told.get(timeout=max(0.1, deadline - time.monotonic()))
         except queue.Empty:
             raise Closed("a publisher or consumer has come to no end") from None
-        if "error" in report:
-            raise Closed(report["error"])
+        if report.error:
+            raise Closed(report.error)
         for key in totals:
-            totals[key] += report.get(key, 0)
-        late += report.get("late", [])
-        if "seconds" in report:
+            totals[key] += getattr(report, key)
+        late += report.late
+        if report.seconds is not None:
             workers -= 1
-            elapsed = max(elapsed, report["seconds"])
+            elapsed = max(elapsed, report.seconds)
         now = time.monotonic()
         if not quiet and now - shown_at >= REPORT_S:
             rates = {key: (totals[key] - shown[key]) / (now - shown_at) for key in totals}
@@ -136,27 +185,27 @@ def gathered(told: "Queue[dict[str, Any]]", workers: int, seconds: float, quiet:
     return figures_of(totals, late, elapsed or seconds)
 
 
-def figures_of(totals: dict[str, int], late: list[float], seconds: float) -> dict[str, Any]:
+def figures_of(totals: dict[str, int], late: list[float], seconds: float) -> Figures:
     late.sort()
     found = (
         {f"p{percent:g}_ms": round(1000 * late[int(len(late) * percent / 100)], 3) for percent in PERCENTILES}
         if late
         else {}
     )
-    return {
+    return Figures(
         **totals,
-        "seconds": round(seconds, 3),
-        "publish_rate": round(totals["published"] / seconds),
-        "consume_rate": round(totals["consumed"] / seconds),
-        "latency": found,
-    }
+        seconds=round(seconds, 3),
+        publish_rate=round(totals["published"] / seconds),
+        consume_rate=round(totals["consumed"] / seconds),
+        latency=found,
+    )
 
 
-def said(figures: dict[str, Any]) -> list[str]:
-    latency = "   ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in figures["latency"].items())
+def said(figures: Figures) -> list[str]:
+    latency = "   ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in figures.latency.items())
     return [
-        f"published {figures['published']:,} ({figures['publish_rate']:,}/s), consumed {figures['consumed']:,} "
-        f"({figures['consume_rate']:,}/s) in {figures['seconds']:.1f} s",
+        f"published {figures.published:,} ({figures.publish_rate:,}/s), consumed {figures.consumed:,} "
+        f"({figures.consume_rate:,}/s) in {figures.seconds:.1f} s",
         *([f"latency   {latency}"] if latency else []),
     ]
 
@@ -164,26 +213,26 @@ def said(figures: dict[str, Any]) -> list[str]:
 # The workers
 
 
-def work(act: Any, options: dict[str, Any], name: str, told: "Queue[dict[str, Any]]") -> None:
+def work(worker: Worker, plan: Plan, name: str, told: Told) -> None:
     """Run one worker and tell how it ended."""
     try:
-        with Client(options["url"]) as client:
-            act(client, options, name, told)
+        with Client(plan.url) as client:
+            worker(client, plan, name, told)
     except (OSError, Closed) as error:
-        told.put({"error": str(error)})
+        told.put(Report(error=str(error) or type(error).__name__))
     except KeyboardInterrupt:
         pass
 
 
-def publish(client: Client, options: dict[str, Any], name: str, told: "Queue[dict[str, Any]]") -> None:
-    window, rate = options["confirm"], options["rate"]
+def publish(client: Client, plan: Plan, name: str, told: Told) -> None:
+    window, rate = plan.confirm, plan.rate
     if window:
         client.call(ConfirmSelect(), ConfirmSelectOk)
-    before, after = message_frames(name, options["size"], options["persistent"], client.frame_max)
+    before, after = message_frames(name, plan.size, plan.persistent, client.frame_max)
     piece = min(max(1, 65_536 // (len(before) + len(after))), window or 1 << 16, max(1, rate // 50) if rate else 1 << 16)
     started = told_at = time.monotonic()
     sent = confirmed = told_sent = told_confirmed = 0
-    while (now := time.monotonic()) - started < options["seconds"]:
+    while (now := time.monotonic()) - started < plan.seconds:
         if rate and sent > (now - started) * rate:
             time.sleep(min(0.01, sent / rate - (now - started)))
             continue
@@ -192,12 +241,12 @@ def publish(client: Client, options: dict[str, Any], name: str, told: "Queue[dic
         while window and sent - confirmed > window - piece:
             confirmed = confirm(client, confirmed)
         if now - told_at >= REPORT_S:
-            told.put({"published": sent - told_sent, "confirmed": confirmed - told_confirmed})
+            told.put(Report(published=sent - told_sent, confirmed=confirmed - told_confirmed))
             told_at, told_sent, told_confirmed = now, sent, confirmed
     while window and confirmed < sent:
         confirmed = confirm(client, confirmed)
     seconds = time.monotonic() - started
-    told.put({"published": sent - told_sent, "confirmed": confirmed - told_confirmed, "seconds": seconds})
+    told.put(Report(published=sent - told_sent, confirmed=confirmed - told_confirmed, seconds=seconds))
 
 
 def message_frames(name: str, size: int, persistent: bool, frame_max: int) -> tuple[bytes, bytes]:
@@ -222,25 +271,25 @@ def confirm(client: Client, confirmed: int) -> int:
     return confirmed
 
 
-def consume(client: Client, options: dict[str, Any], name: str, told: "Queue[dict[str, Any]]") -> None:
-    every = options["ack"]
+def consume(client: Client, plan: Plan, name: str, told: Told) -> None:
+    every = plan.ack
     if every:
-        client.call(BasicQos(0, options["prefetch"]), BasicQosOk)
+        client.call(BasicQos(0, plan.prefetch), BasicQosOk)
     client.call(BasicConsume(name, no_ack=not every), BasicConsumeOk)
     client.socket.settimeout(DRAIN_S)
-    Taking(client, options, told).run()
+    DeliveryCounter(client, plan, told).run()
 
 
-class Taking:
+class DeliveryCounter:
     """A consumer at work. All deliveries of a bench have one length, so all but the first are only counted."""
 
-    def __init__(self, client: Client, options: dict[str, Any], told: "Queue[dict[str, Any]]") -> None:
+    def __init__(self, client: Client, plan: Plan, told: Told) -> None:
         self._client = client
         self._told = told
-        self._every = options["ack"]
-        self._size = options["size"]
+        self._every = plan.ack
+        self._size = plan.size
         self._started = self._told_at = self._last = time.monotonic()
-        self._publishing_until = self._started + options["seconds"]
+        self._publishing_until = self._started + plan.seconds
         self._got = self._told_got = self._acked = 0
         self._late: list[float] = []
 
@@ -255,7 +304,7 @@ class Taking:
             self._count(self._client.last_size + len(header) + len(body) + 2 * FRAME_OVERHEAD)
         self._acknowledge(0)
         seconds = max(0.001, self._last - self._started)
-        self._told.put({"consumed": self._got - self._told_got, "late": self._late, "seconds": seconds})
+        self._told.put(Report(consumed=self._got - self._told_got, late=self._late, seconds=seconds))
 
     def _count(self, length: int) -> None:
         data = self._client.rest()
@@ -279,7 +328,7 @@ class Taking:
         if self._every and self._got - self._acked >= self._every:
             self._acknowledge(self._got)
         if self._last - self._told_at >= REPORT_S:
-            self._told.put({"consumed": self._got - self._told_got, "late": self._late})
+            self._told.put(Report(consumed=self._got - self._told_got, late=self._late))
             self._told_at, self._told_got, self._late = self._last, self._got, []
 
     def _acknowledge(self, tag: int) -> None:

@@ -150,7 +150,7 @@ class Outbox:
                 done.set_result(None)
 
     def on_failed(self, error: BaseException) -> None:
-        """Storage has failed: whoever waits outside of a connection hears it."""
+        """Storage has failed: whoever waits outside of a connection is told."""
         waiting = [done for _, done in self._synced_waiters] + [done for _, done in self._waiters]
         self._synced_waiters = []
         self._waiters = []
