@@ -9,6 +9,7 @@ import pytest
 
 from leveret.broker.broker import Broker, default_broker
 from leveret.broker.consumer import Consumer, Window
+from leveret.broker.dispatch import push
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
@@ -83,7 +84,7 @@ def queue_with(work: Work, message: NewMessage) -> NewQueue:
     def made(count: int = 0, sizes: tuple[int, ...] = ()) -> Queue:
         queue = Queue("q", "queue 'q' in vhost '/'", work, {})
         for size in sizes or [1] * count:
-            assert queue.accept(message(size), 0)
+            assert push(queue, message(size), 0)
         work.begin()
         return queue
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leveret.broker.consumer import Consumer, Rotation, Window
+from leveret.broker.consumer import Consumer, Window
 from leveret.broker.message import Origin, new_entry, new_message
+from leveret.broker.rotation import Rotation
 
 if TYPE_CHECKING:
     from tests.broker.conftest import NewListener

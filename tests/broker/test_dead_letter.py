@@ -9,6 +9,7 @@ import pytest
 
 from leveret.broker.broker import Broker
 from leveret.broker.dead_letter import dead_letter, is_cycle, record_death
+from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
@@ -65,7 +66,7 @@ def mortal(vhost: VirtualHost, name: str = "q", **more: Value) -> Queue:
 
 def test_rejected(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
     queue = mortal(vhost)
-    queue.accept(letter(b"body", "key", "ex", content_type="text/plain", delivery_mode=2), NOW)
+    push(queue, letter(b"body", "key", "ex", content_type="text/plain", delivery_mode=2), NOW)
     later(NOW)
     queue.reject(take(queue))
     later(NOW)
@@ -108,7 +109,7 @@ def test_rejected(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: La
 
 def test_expired(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
     queue = mortal(vhost, x_message_ttl=100)
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     later(NOW + 100)
     message = take(grave).message
     assert deaths(message) == [("q", "expired", 1)]
@@ -118,8 +119,8 @@ def test_expired(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Lat
 def test_expired_by_its_own_time(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
     """It must not expire again where it goes."""
     queue = mortal(vhost)
-    queue.accept(letter(), NOW)
-    queue.accept(letter(expiration="100"), NOW)
+    push(queue, letter(), NOW)
+    push(queue, letter(expiration="100"), NOW)
     later(NOW + 100)
     message = take(grave).message
     assert deaths(message) == [("q", "expired", 1)]
@@ -128,15 +129,15 @@ def test_expired_by_its_own_time(vhost: VirtualHost, grave: Queue, letter: NewLe
 
 
 def test_expired_at_once(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
-    mortal(vhost, x_message_ttl=0).accept(letter(), NOW)
+    push(mortal(vhost, x_message_ttl=0), letter(), NOW)
     later(NOW)
     assert deaths(take(grave).message) == [("q", "expired", 1)]
 
 
 def test_maxlen(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
     queue = mortal(vhost, x_max_length=1)
-    queue.accept(letter(b"1"), NOW)
-    queue.accept(letter(b"2"), NOW)
+    push(queue, letter(b"1"), NOW)
+    push(queue, letter(b"2"), NOW)
     later(NOW)
     message = take(grave).message
     assert (body(message), deaths(message)) == (b"1", [("q", "maxlen", 1)])
@@ -144,8 +145,8 @@ def test_maxlen(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Late
 
 def test_refused_by_a_full_queue(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
     queue = mortal(vhost, x_max_length=1, x_overflow="reject-publish-dlx")
-    assert queue.accept(letter(b"1"), NOW)
-    assert not queue.accept(letter(b"2"), NOW)
+    assert push(queue, letter(b"1"), NOW)
+    assert not push(queue, letter(b"2"), NOW)
     later(NOW)
     message = take(grave).message
     assert (body(message), deaths(message)) == (b"2", [("q", "maxlen", 1)])
@@ -153,14 +154,14 @@ def test_refused_by_a_full_queue(vhost: VirtualHost, grave: Queue, letter: NewLe
 
 def test_refused_and_not_dead_lettered(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
     queue = mortal(vhost, x_max_length=0, x_overflow="reject-publish")
-    assert not queue.accept(letter(), NOW)
+    assert not push(queue, letter(), NOW)
     later(NOW)
     assert grave.ready_count == 0
 
 
 def test_delivery_limit(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
     queue = mortal(vhost, x_delivery_limit=1)
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     queue.requeue([take(queue)])
     assert queue.ready_count == 1
     queue.requeue([take(queue)])
@@ -174,7 +175,7 @@ def test_dead_letter_does_not_tell_how_often_it_was_given_back(
 ) -> None:
     """RabbitMQ 3.10.8, from a quorum queue."""
     queue = mortal(vhost, x_delivery_limit=1)
-    queue.accept(letter(headers={"a": 1}), NOW)
+    push(queue, letter(headers={"a": 1}), NOW)
     queue.requeue([take(queue)])
     entry = take(queue)
     assert headers(entry.message) == {"a": 1, "x-delivery-count": 1}
@@ -189,7 +190,7 @@ def test_acknowledged_purged_and_deleted_messages_are_not_dead(
 ) -> None:
     queue = mortal(vhost)
     for _ in range(3):
-        queue.accept(letter(), NOW)
+        push(queue, letter(), NOW)
     queue.settle(take(queue))
     held = take(queue)
     vhost.remove_queue(queue)
@@ -201,7 +202,7 @@ def test_acknowledged_purged_and_deleted_messages_are_not_dead(
 def test_many_go_in_pieces_and_in_order(vhost: VirtualHost, broker: Broker, grave: Queue, letter: NewLetter) -> None:
     queue = mortal(vhost, x_message_ttl=100)
     for number in range(3000):
-        queue.accept(letter(b"%d" % number), NOW)
+        push(queue, letter(b"%d" % number), NOW)
     work = broker.work
     work.now = NOW + 100
     work.begin()
@@ -212,7 +213,7 @@ def test_many_go_in_pieces_and_in_order(vhost: VirtualHost, broker: Broker, grav
         work.drain()
         count += 1
     assert count >= 3
-    assert [body(entry.message) for entry in grave.chain.entries()] == [b"%d" % number for number in range(3000)]
+    assert [body(entry.message) for entry in grave.backlog.front.entries()] == [b"%d" % number for number in range(3000)]
 
 
 # Where they go
@@ -220,7 +221,7 @@ def test_many_go_in_pieces_and_in_order(vhost: VirtualHost, broker: Broker, grav
 
 def test_no_exchange_of_that_name_loses_it(vhost: VirtualHost, letter: NewLetter, later: Later) -> None:
     queue = mortal(vhost)
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     queue.reject(take(queue))
     later(NOW)
     assert (queue.ready_count, queue.unacked_count, len(queue.dead)) == (0, 0, 0)
@@ -228,7 +229,7 @@ def test_no_exchange_of_that_name_loses_it(vhost: VirtualHost, letter: NewLetter
 
 def test_queue_without_dead_letter_exchange_drops(vhost: VirtualHost, broker: Broker, letter: NewLetter) -> None:
     queue = vhost.declare_queue("q")
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     queue.reject(take(queue))
     assert not broker.work
     assert len(queue.dead) == 0
@@ -236,7 +237,7 @@ def test_queue_without_dead_letter_exchange_drops(vhost: VirtualHost, broker: Br
 
 def test_policy_removed_in_the_meantime_drops(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
     queue = mortal(vhost)
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     queue.reject(take(queue))
     queue.traits.dead_letter_exchange = None
     later(NOW)
@@ -246,7 +247,7 @@ def test_policy_removed_in_the_meantime_drops(vhost: VirtualHost, grave: Queue, 
 def test_default_exchange_with_a_new_key(vhost: VirtualHost, letter: NewLetter, later: Later) -> None:
     arguments: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "other"}
     queue, other = vhost.declare_queue("q", arguments=arguments), vhost.declare_queue("other")
-    queue.accept(letter(headers={"CC": ["q2"]}), NOW)
+    push(queue, letter(headers={"CC": ["q2"]}), NOW)
     vhost.declare_queue("q2")
     queue.reject(take(queue))
     later(NOW)
@@ -262,7 +263,7 @@ def test_key_and_copies_are_kept(vhost: VirtualHost, letter: NewLetter, later: L
     for name in ("one", "two"):
         vhost.bind("dlx", vhost.declare_queue(name), name, {})
     queue = mortal(vhost)
-    queue.accept(letter(b"x", "one", "ex", headers={"CC": ["two"]}), NOW)
+    push(queue, letter(b"x", "one", "ex", headers={"CC": ["two"]}), NOW)
     queue.reject(take(queue))
     later(NOW)
     for name in ("one", "two"):
@@ -275,7 +276,7 @@ def test_headers_exchange_sees_the_death(vhost: VirtualHost, letter: NewLetter, 
     vhost.declare_exchange("dlx", "headers")
     queue, found = mortal(vhost), vhost.declare_queue("found")
     vhost.bind("dlx", found, "", {"x-match": "all-with-x", "x-first-death-reason": "rejected"})
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     queue.reject(take(queue))
     later(NOW)
     assert found.ready_count == 1
@@ -286,13 +287,13 @@ def test_key_that_no_message_can_carry_loses_it_and_no_other(
 ) -> None:
     queue = mortal(vhost, x_dead_letter_routing_key="k" * 256)
     for _ in range(2):
-        queue.accept(letter(), NOW)
+        push(queue, letter(), NOW)
         queue.reject(take(queue))
     later(NOW)
     assert (grave.ready_count, len(queue.dead)) == (0, 0)
     assert "queue 'q' in vhost '/': a dead letter was dropped: short string of 256 octets" in caplog.text
     queue.traits.dead_letter_routing_key = "k" * 255
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     queue.reject(take(queue))
     later(NOW)
     assert grave.ready_count == 1
@@ -305,12 +306,12 @@ def test_second_death_in_the_same_queue_is_counted(
     vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later
 ) -> None:
     queue = mortal(vhost)
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     for passed in (0, 5000):
         later(NOW + passed)
         queue.reject(take(queue))
         later(NOW + passed)
-        queue.accept(take(grave).message, NOW)
+        push(queue, take(grave).message, NOW)
     message = take(queue).message
     assert deaths(message) == [("q", "rejected", 2)]
     assert headers(message)["x-death"][0]["time"] == NOW // 1000
@@ -318,17 +319,17 @@ def test_second_death_in_the_same_queue_is_counted(
 
 def test_newest_death_is_first(vhost: VirtualHost, grave: Queue, letter: NewLetter, later: Later) -> None:
     one, two = mortal(vhost, "one"), mortal(vhost, "two", x_message_ttl=10)
-    one.accept(letter(b"x", "k", "ex"), NOW)
+    push(one, letter(b"x", "k", "ex"), NOW)
     one.reject(take(one))
     later(NOW)
-    two.accept(take(grave).message, NOW)
+    push(two, take(grave).message, NOW)
     later(NOW + 10)
     message = take(grave).message
     assert deaths(message) == [("two", "expired", 1), ("one", "rejected", 1)]
     story = headers(message)
     assert [story[f"x-first-death-{fact}"] for fact in ("queue", "reason", "exchange")] == ["one", "rejected", "ex"]
     assert [story[f"x-last-death-{fact}"] for fact in ("queue", "reason", "exchange")] == ["two", "expired", "dlx"]
-    one.accept(message, NOW)
+    push(one, message, NOW)
     one.reject(take(one))
     later(NOW + 10)
     assert deaths(take(grave).message) == [("one", "rejected", 2), ("two", "expired", 1)]
@@ -339,11 +340,11 @@ def test_message_does_not_go_round_by_itself(
 ) -> None:
     arguments: Table = {"x-dead-letter-exchange": "", "x-message-ttl": 10}
     queue = vhost.declare_queue("q", arguments=arguments)
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     with caplog.at_level(logging.WARNING):
         later(NOW + 10)
     assert queue.ready_count == 0
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     later(NOW + 20)
     # Said once, not for each message.
     assert [record.getMessage() for record in caplog.records] == [
@@ -392,7 +393,7 @@ def test_message_goes_round_two_queues_once(vhost: VirtualHost, letter: NewLette
 
     one = vhost.declare_queue("one", arguments=arguments("two"))
     two = vhost.declare_queue("two", arguments=arguments("one"))
-    one.accept(letter(), NOW)
+    push(one, letter(), NOW)
     later(NOW + 10)
     assert (one.ready_count, two.ready_count) == (0, 1)
     later(NOW + 20)
@@ -401,11 +402,11 @@ def test_message_goes_round_two_queues_once(vhost: VirtualHost, letter: NewLette
 
 def test_rejected_message_may_come_back(vhost: VirtualHost, letter: NewLetter, later: Later) -> None:
     queue = vhost.declare_queue("q", arguments={"x-dead-letter-exchange": ""})
-    queue.accept(letter(), NOW)
+    push(queue, letter(), NOW)
     for count in (1, 2):
         queue.reject(take(queue))
         later(NOW)
-        assert deaths(queue.chain.entries()[0].message) == [("q", "rejected", count)]
+        assert deaths(queue.backlog.front.entries()[0].message) == [("q", "rejected", count)]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from leveret.broker.broker import Broker
 from leveret.broker.deduplication import CACHE_SIZE_MAX, KEY_SIZE_MAX, Cache, Deduplication, key_of, key_of_value
+from leveret.broker.dispatch import push, subscribe
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
@@ -57,13 +58,13 @@ def test_key_of_another_type_is_none(letter: NewLetter, value: Value) -> None:
 
 def test_queue_takes_a_key_once(queue: Queue, letter: NewLetter) -> None:
     for key in ("a", "b", "a", "b", "c"):
-        assert queue.accept(letter(headers={HEADER: key}), 0)
+        assert push(queue, letter(headers={HEADER: key}), 0)
     assert queue.ready_count == 3
 
 
 def test_messages_without_a_key_are_all_taken(queue: Queue, letter: NewLetter) -> None:
     for _ in range(3):
-        queue.accept(letter(), 0)
+        push(queue, letter(), 0)
     assert queue.ready_count == 3
     queue.settle(take(queue))
 
@@ -71,75 +72,75 @@ def test_messages_without_a_key_are_all_taken(queue: Queue, letter: NewLetter) -
 def test_other_queues_take_what_comes(vhost: VirtualHost, letter: NewLetter) -> None:
     queue = vhost.declare_queue("q", arguments={"x-message-deduplication": False})
     for _ in range(2):
-        queue.accept(letter(headers={HEADER: "a"}), 0)
+        push(queue, letter(headers={HEADER: "a"}), 0)
     assert queue.ready_count == 2
 
 
 def test_unacknowledged_message_is_still_there(queue: Queue, letter: NewLetter) -> None:
     message = letter(headers={HEADER: "a"})
-    queue.accept(message, 0)
+    push(queue, message, 0)
     entry = take(queue)
-    queue.accept(message, 0)
+    push(queue, message, 0)
     assert queue.ready_count == 0
     queue.requeue([entry])
-    queue.accept(message, 0)
+    push(queue, message, 0)
     assert queue.ready_count == 1
     queue.settle(take(queue))
-    queue.accept(message, 0)
+    push(queue, message, 0)
     assert queue.ready_count == 1
 
 
 def test_message_that_left_may_come_again(queue: Queue, letter: NewLetter, new_listener: NewListener, later: Later) -> None:
     message = letter(headers={HEADER: "a"}, expiration="10")
-    queue.accept(message, 0)
+    push(queue, message, 0)
     take(queue, no_ack=True)
-    queue.accept(message, 0)
+    push(queue, message, 0)
     queue.reject(take(queue))
-    queue.accept(message, 0)
+    push(queue, message, 0)
     later(10)
     assert queue.ready_count == 0
     listener = new_listener(no_ack=True)
-    queue.subscribe(listener)
-    queue.accept(message, 20)
-    queue.accept(message, 20)
+    subscribe(queue, listener)
+    push(queue, message, 20)
+    push(queue, message, 20)
     assert len(listener.delivered) == 2
 
 
 def test_purged_message_may_come_again(queue: Queue, letter: NewLetter) -> None:
-    queue.accept(letter(headers={HEADER: "a"}), 0)
+    push(queue, letter(headers={HEADER: "a"}), 0)
     queue.purge()
-    queue.accept(letter(headers={HEADER: "a"}), 0)
+    push(queue, letter(headers={HEADER: "a"}), 0)
     assert queue.ready_count == 1
 
 
 def test_purging_leaves_what_is_unacknowledged(queue: Queue, letter: NewLetter) -> None:
     for key in ("a", "b"):
-        queue.accept(letter(headers={HEADER: key}), 0)
+        push(queue, letter(headers={HEADER: key}), 0)
     take(queue)
     assert queue.purge() == 1
-    queue.accept(letter(headers={HEADER: "a"}), 0)
+    push(queue, letter(headers={HEADER: "a"}), 0)
     assert queue.ready_count == 0
-    queue.accept(letter(headers={HEADER: "b"}), 0)
+    push(queue, letter(headers={HEADER: "b"}), 0)
     assert queue.ready_count == 1
 
 
 def test_refused_message_is_not_remembered(vhost: VirtualHost, letter: NewLetter) -> None:
     arguments: dict[str, Value] = {"x-message-deduplication": True, "x-max-length": 1, "x-overflow": "reject-publish"}
     queue = vhost.declare_queue("q", arguments=arguments)
-    assert queue.accept(letter(headers={HEADER: "a"}), 0)
-    assert not queue.accept(letter(headers={HEADER: "b"}), 0)
-    assert queue.accept(letter(headers={HEADER: "a"}), 0), "it is there, so all is well"
+    assert push(queue, letter(headers={HEADER: "a"}), 0)
+    assert not push(queue, letter(headers={HEADER: "b"}), 0)
+    assert push(queue, letter(headers={HEADER: "a"}), 0), "it is there, so all is well"
     queue.settle(take(queue))
-    assert queue.accept(letter(headers={HEADER: "b"}), 0)
+    assert push(queue, letter(headers={HEADER: "b"}), 0)
     assert queue.ready_count == 1
 
 
 def test_worn_out_message_may_come_again(vhost: VirtualHost, letter: NewLetter) -> None:
     queue = vhost.declare_queue("q", arguments={"x-message-deduplication": True, "x-delivery-limit": 0})
-    queue.accept(letter(headers={HEADER: "a"}), 0)
+    push(queue, letter(headers={HEADER: "a"}), 0)
     queue.requeue([take(queue)])
     assert queue.ready_count == 0
-    queue.accept(letter(headers={HEADER: "a"}), 0)
+    push(queue, letter(headers={HEADER: "a"}), 0)
     assert queue.ready_count == 1
 
 
@@ -224,10 +225,10 @@ def test_cache_is_bounded() -> None:
 def test_queue_remembers(vhost: VirtualHost, broker: Broker, letter: NewLetter) -> None:
     queue = vhost.declare_queue("q", arguments={"x-message-deduplication": True, "x-cache-ttl": 100})
     message = letter(headers={HEADER: "a"})
-    queue.accept(message, 1000)
+    push(queue, message, 1000)
     broker.work.now = 1000
     queue.settle(take(queue))
-    queue.accept(message, 1099)
+    push(queue, message, 1099)
     assert queue.ready_count == 0
-    queue.accept(message, 1100)
+    push(queue, message, 1100)
     assert queue.ready_count == 1

@@ -9,6 +9,7 @@ import pytest
 
 from leveret.broker.broker import Broker
 from leveret.broker.delayed import DELAY_MAX_MS, DelayedExchange, delay_in
+from leveret.broker.dispatch import push
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.broker.timers import NEVER
@@ -40,7 +41,7 @@ def body(message: Message) -> str:
 
 
 def bodies(queue: Queue) -> list[str]:
-    return [body(entry.message) for entry in queue.chain.entries()]
+    return [body(entry.message) for entry in queue.backlog.front.entries()]
 
 
 def take(queue: Queue) -> Message:
@@ -301,7 +302,7 @@ def test_dead_letters_wait_too_and_are_no_circle(vhost: VirtualHost, letter: New
     delayed(vhost, "fanout")
     retried = vhost.declare_queue("x", arguments={"x-dead-letter-exchange": "x", "x-message-ttl": 10})
     vhost.bind("x", retried, "", {})
-    retried.accept(letter(b"a", headers={"x-delay": 100}), 0)
+    push(retried, letter(b"a", headers={"x-delay": 100}), 0)
     later(10)
     assert retried.ready_count == 0
     later(109)
@@ -321,7 +322,7 @@ def test_many_are_one_timer(vhost: VirtualHost, broker: Broker, queue: Queue, le
     exchange, message = vhost.exchange("x"), letter(b"a", "k", "x", headers={"x-delay": 60_000})
     (waiting,) = vhost.route(exchange, "k", Properties(headers={"x-delay": 60_000}))
     for _ in range(100_000):
-        waiting.accept(message, 1000)
+        push(waiting, message, 1000)
     assert waiting.ready_count == 100_000
     assert broker.timers.next_at() == 61_000
     assert broker.timers.run(60_999, 1)

@@ -8,6 +8,7 @@ import pytest
 
 from leveret.broker.arguments import traits_of
 from leveret.broker.broker import Broker
+from leveret.broker.dispatch import cancel, push, subscribe
 from leveret.broker.expiry import STALE_MAX
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
@@ -27,7 +28,7 @@ def take(queue: Queue) -> Entry:
 
 def ready(queue: Queue) -> list[int]:
     """The seqs of what is ready."""
-    seqs = [entry.seq for entry in queue.chain.entries()]
+    seqs = [entry.seq for entry in queue.backlog.front.entries()]
     assert len(seqs) == queue.ready_count
     return seqs
 
@@ -46,8 +47,8 @@ def queue(vhost: VirtualHost) -> Queue:
 
 
 def test_queue_says_how_long_messages_live(queue: Queue, broker: Broker, letter: NewLetter, later: Later) -> None:
-    queue.accept(letter(), 1000)
-    queue.accept(letter(), 1050)
+    push(queue, letter(), 1000)
+    push(queue, letter(), 1050)
     assert broker.timers.next_at() == 1100
     later(1099)
     assert ready(queue) == [1, 2]
@@ -59,8 +60,8 @@ def test_queue_says_how_long_messages_live(queue: Queue, broker: Broker, letter:
 
 def test_message_says_how_long_it_lives(vhost: VirtualHost, letter: NewLetter, later: Later) -> None:
     queue = declared(vhost)
-    queue.accept(letter(expiration="50"), 1000)
-    queue.accept(letter(), 1000)
+    push(queue, letter(expiration="50"), 1000)
+    push(queue, letter(), 1000)
     later(1049)
     assert ready(queue) == [1, 2]
     later(1050)
@@ -71,7 +72,7 @@ def test_message_says_how_long_it_lives(vhost: VirtualHost, letter: NewLetter, l
 
 @pytest.mark.parametrize(("expiration", "gone_at"), [("30", 1030), ("100", 1100), ("5000", 1100)])
 def test_the_shorter_of_both_counts(queue: Queue, letter: NewLetter, later: Later, expiration: str, gone_at: int) -> None:
-    queue.accept(letter(expiration=expiration), 1000)
+    push(queue, letter(expiration=expiration), 1000)
     later(gone_at - 1)
     assert ready(queue) == [1]
     later(gone_at)
@@ -81,8 +82,8 @@ def test_the_shorter_of_both_counts(queue: Queue, letter: NewLetter, later: Late
 def test_messages_expire_wherever_they_are(vhost: VirtualHost, broker: Broker, letter: NewLetter, later: Later) -> None:
     queue = declared(vhost)
     for expiration in ("500", "100", "300", "200"):
-        queue.accept(letter(expiration=expiration), 0)
-    queue.accept(letter(), 0)
+        push(queue, letter(expiration=expiration), 0)
+    push(queue, letter(), 0)
     later(100)
     assert ready(queue) == [1, 3, 4, 5]
     assert broker.timers.next_at() == 200
@@ -94,46 +95,46 @@ def test_messages_expire_wherever_they_are(vhost: VirtualHost, broker: Broker, l
 
 def test_messages_behind_those_of_higher_priority_expire(vhost: VirtualHost, letter: NewLetter, later: Later) -> None:
     queue = declared(vhost, {"x-message-ttl": 100, "x-max-priority": 5})
-    queue.accept(letter(priority=1), 1000)
-    queue.accept(letter(priority=5), 1050)
+    push(queue, letter(priority=1), 1000)
+    push(queue, letter(priority=5), 1050)
     later(1100)
     assert ready(queue) == [2]
 
 
 def test_expired_message_is_never_taken(queue: Queue, broker: Broker, letter: NewLetter, new_listener: NewListener) -> None:
     """The timer may be late."""
-    queue.accept(letter(), 1000)
-    queue.accept(letter(), 1050)
+    push(queue, letter(), 1000)
+    push(queue, letter(), 1050)
     broker.work.now = 1120
     assert take(queue).seq == 2
     broker.work.now = 2000
-    queue.accept(letter(), 1050)
+    push(queue, letter(), 1050)
     assert queue.take(False) is None
     listener = new_listener()
-    queue.accept(letter(), 1050)
-    queue.subscribe(listener)
+    push(queue, letter(), 1050)
+    subscribe(queue, listener)
     assert (listener.seqs, ready(queue)) == ([], [])
 
 
 def test_ttl_0_is_for_whoever_waits(vhost: VirtualHost, letter: NewLetter, new_listener: NewListener) -> None:
     queue, listener = declared(vhost, {"x-message-ttl": 0}), new_listener(count=1)
-    assert queue.accept(letter(), 1000)
+    assert push(queue, letter(), 1000)
     assert ready(queue) == []
-    queue.subscribe(listener)
-    queue.accept(letter(), 1000)
-    queue.accept(letter(), 1000)
+    subscribe(queue, listener)
+    push(queue, letter(), 1000)
+    push(queue, letter(), 1000)
     assert (listener.seqs, ready(queue)) == ([2], [])
 
 
 def test_message_with_ttl_0_leaves_the_others(vhost: VirtualHost, letter: NewLetter) -> None:
     queue = declared(vhost)
-    queue.accept(letter(), 1000)
-    queue.accept(letter(expiration="0"), 1000)
+    push(queue, letter(), 1000)
+    push(queue, letter(expiration="0"), 1000)
     assert (ready(queue), queue.ready_bytes) == ([1], 1)
 
 
 def test_unacknowledged_message_does_not_expire(queue: Queue, letter: NewLetter, later: Later) -> None:
-    queue.accept(letter(), 1000)
+    push(queue, letter(), 1000)
     entry = take(queue)
     later(5000)
     assert queue.unacked_count == 1
@@ -144,8 +145,8 @@ def test_unacknowledged_message_does_not_expire(queue: Queue, letter: NewLetter,
 
 @pytest.mark.parametrize("expiration", [None, "80"])
 def test_message_given_back_keeps_its_time(queue: Queue, letter: NewLetter, later: Later, expiration: str | None) -> None:
-    queue.accept(letter(**({"expiration": expiration} if expiration else {})), 1000)
-    queue.accept(letter(), 1050)
+    push(queue, letter(**({"expiration": expiration} if expiration else {})), 1000)
+    push(queue, letter(), 1050)
     entry = take(queue)
     later(1060)
     queue.requeue([entry])
@@ -156,11 +157,11 @@ def test_message_given_back_keeps_its_time(queue: Queue, letter: NewLetter, late
 
 
 def test_purged_messages_need_no_timer(queue: Queue, broker: Broker, letter: NewLetter, later: Later) -> None:
-    queue.accept(letter(), 1000)
-    queue.accept(letter(expiration="10"), 1000)
+    push(queue, letter(), 1000)
+    push(queue, letter(expiration="10"), 1000)
     assert queue.purge() == 2
     assert broker.timers.next_at() == NEVER
-    queue.accept(letter(), 2000)
+    push(queue, letter(), 2000)
     later(2099)
     assert ready(queue) == [3]
     later(2100)
@@ -168,7 +169,7 @@ def test_purged_messages_need_no_timer(queue: Queue, broker: Broker, letter: New
 
 
 def test_deleted_queue_expires_nothing(queue: Queue, vhost: VirtualHost, letter: NewLetter) -> None:
-    queue.accept(letter(), 1000)
+    push(queue, letter(), 1000)
     vhost.remove_queue(queue)
     queue.expire(5000)
     assert queue.ready_count == 0
@@ -177,7 +178,7 @@ def test_deleted_queue_expires_nothing(queue: Queue, vhost: VirtualHost, letter:
 def test_many_expire_in_pieces(queue: Queue, broker: Broker, letter: NewLetter) -> None:
     message = letter()
     for _ in range(5000):
-        queue.accept(message, 1000)
+        push(queue, message, 1000)
     broker.work.begin()
     broker.work.now = 1100
     broker.timers.run(1100, 10)
@@ -194,9 +195,9 @@ def test_messages_that_left_in_time_are_not_remembered(vhost: VirtualHost, lette
     queue = declared(vhost)
     message = letter(expiration="1000")
     for _ in range(STALE_MAX + 10):
-        queue.accept(message, 0)
+        push(queue, message, 0)
         queue.settle(take(queue))
-    queue.accept(message, 0)
+    push(queue, message, 0)
     later(999)
     assert queue.ready_count == 1
     later(1000)
@@ -205,11 +206,11 @@ def test_messages_that_left_in_time_are_not_remembered(vhost: VirtualHost, lette
 
 def test_new_limit_holds_for_messages_already_there(vhost: VirtualHost, letter: NewLetter, later: Later) -> None:
     queue = declared(vhost)
-    queue.accept(letter(), 0)
-    queue.accept(letter(expiration="20"), 0)
-    queue.accept(letter(expiration="900"), 0)
+    push(queue, letter(), 0)
+    push(queue, letter(expiration="20"), 0)
+    push(queue, letter(expiration="900"), 0)
     queue.apply(traits_of({}, {"message-ttl": 50}, {}), 10)
-    queue.accept(letter(), 20)
+    push(queue, letter(), 20)
     later(20)
     assert ready(queue) == [1, 3, 4]
     later(60)
@@ -228,7 +229,7 @@ def leased(vhost: VirtualHost) -> Queue:
 
 
 def test_unused_queue_goes(leased: Queue, vhost: VirtualHost, broker: Broker, letter: NewLetter, later: Later) -> None:
-    leased.accept(letter(), 50)
+    push(leased, letter(), 50)
     later(99)
     assert "q" in vhost.queues
     later(100)
@@ -249,11 +250,11 @@ def test_get_and_declaration_renew_it(leased: Queue, vhost: VirtualHost, later: 
 
 def test_queue_with_consumers_stays(leased: Queue, broker: Broker, later: Later, new_listener: NewListener) -> None:
     listener = new_listener()
-    leased.subscribe(listener)
+    subscribe(leased, listener)
     later(1000)
     assert (leased.deleted, broker.timers.next_at()) == (False, NEVER)
     later(1050)
-    leased.cancel(listener)
+    cancel(leased, listener)
     later(1149)
     assert not leased.deleted
     later(1150)
@@ -264,7 +265,7 @@ def test_consumer_that_comes_at_the_last_moment_keeps_it(
     leased: Queue, broker: Broker, later: Later, new_listener: NewListener
 ) -> None:
     broker.timers.run(100, 10)
-    leased.subscribe(new_listener())
+    subscribe(leased, new_listener())
     later(100)
     assert not leased.deleted
 

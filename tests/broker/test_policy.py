@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leveret.broker.broker import Broker
+from leveret.broker.dispatch import cancel, push, subscribe
 from leveret.broker.policy import OPERATOR_SETTINGS, SETTINGS, Policies, Policy
 from leveret.broker.queue import Queue
 from leveret.broker.timers import NEVER
@@ -31,14 +32,14 @@ def lengths(*limits: int) -> Policies:
 
 
 def ready(queue: Queue) -> list[int]:
-    seqs = [entry.seq for entry in queue.chain.entries()]
+    seqs = [entry.seq for entry in queue.backlog.front.entries()]
     assert len(seqs) == queue.ready_count
     return seqs
 
 
 def fill(queue: Queue, letter: NewLetter, count: int, now: int = NOW) -> None:
     for _ in range(count):
-        assert queue.accept(letter(), now)
+        assert push(queue, letter(), now)
 
 
 def following(queue: Queue) -> Policy | None:
@@ -271,7 +272,7 @@ def test_cleared_policy_leaves_nothing_to_pay_for(vhost: VirtualHost, queue: Que
     vhost.clear_policy("p")
     assert [*specials, queue.special] == [True, False]
     fill(queue, letter, 3)
-    assert [entry.expires_at for entry in queue.chain.entries()] == [0, 0, 0]
+    assert [entry.expires_at for entry in queue.backlog.front.entries()] == [0, 0, 0]
 
 
 def test_new_queue_and_exchange_follow_at_once(vhost: VirtualHost) -> None:
@@ -314,7 +315,7 @@ def test_overflow_changes_on_a_live_queue(vhost: VirtualHost, queue: Queue, lett
     """SPEC §4.2 overflow by policy"""
     vhost.set_policy("p", "", {"max-length": 1, "overflow": "reject-publish"})
     fill(queue, letter, 1)
-    assert not queue.accept(letter(), NOW)
+    assert not push(queue, letter(), NOW)
     vhost.set_policy("p", "", {"max-length": 1})
     fill(queue, letter, 1)
     assert ready(queue) == [2]
@@ -401,7 +402,7 @@ def test_expired_message_is_not_given_to_a_consumer(
     fill(queue, letter, 1, NOW + 50)
     broker.work.now = NOW + 100
     listener = new_listener()
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     assert listener.seqs == [3]
 
 
@@ -449,7 +450,7 @@ def test_message_that_came_later_is_not_cut_by_what_was_before(
 def test_time_of_its_own_counts_if_it_is_shorter(vhost: VirtualHost, queue: Queue, letter: NewLetter, later: Later) -> None:
     """SPEC §7.6 policies, message-ttl and expiration"""
     for expiration in ("50", "500"):
-        queue.accept(letter(expiration=expiration), NOW)
+        push(queue, letter(expiration=expiration), NOW)
     vhost.set_policy("p", "", {"message-ttl": 100})
     later(NOW + 50)
     assert ready(queue) == [2]
@@ -482,7 +483,7 @@ def test_ttl_costs_nothing_by_how_many_wait(vhost: VirtualHost, queue: Queue, br
     """SPEC §8.8 nobody is starved: the change is one step, and the dropping keeps to the budget."""
     one = message()
     for _ in range(10_000):
-        queue.accept(one, NOW)
+        push(queue, one, NOW)
     broker.work.begin()
     vhost.set_policy("p", "", {"message-ttl": 100})
     assert broker.work.left > PASS_BUDGET - 200
@@ -519,7 +520,7 @@ def test_length_trims_a_live_queue(vhost: VirtualHost, queue: Queue, letter: New
 def test_bytes_trim_a_live_queue(vhost: VirtualHost, queue: Queue, letter: NewLetter) -> None:
     """SPEC §4.2 max-length-bytes by policy"""
     for size in (5, 5, 5):
-        queue.accept(letter(bytes(size)), NOW)
+        push(queue, letter(bytes(size)), NOW)
     vhost.set_policy("p", "", {"max-length-bytes": 11})
     assert (ready(queue), queue.ready_bytes) == ([2, 3], 10)
 
@@ -528,7 +529,7 @@ def test_a_queue_that_refuses_is_not_trimmed(vhost: VirtualHost, queue: Queue, l
     """SPEC §7.6 policies, overflow: what is there stays."""
     fill(queue, letter, 5)
     vhost.set_policy("p", "", {"max-length": 2, "overflow": "reject-publish"})
-    assert (queue.ready_count, queue.accept(letter(), NOW)) == (5, False)
+    assert (queue.ready_count, push(queue, letter(), NOW)) == (5, False)
 
 
 def test_million_messages_are_trimmed_in_pieces(
@@ -537,7 +538,7 @@ def test_million_messages_are_trimmed_in_pieces(
     """SPEC §8.8 nobody is starved: no pass drops more than its budget, and what comes meanwhile makes nothing grow."""
     one = message()
     for _ in range(1_000_000):
-        queue.accept(one, NOW)
+        push(queue, one, NOW)
     broker.work.begin()
     vhost.set_policy("p", "^q$", {"max-length": 10})
     count = queue.ready_count
@@ -546,7 +547,7 @@ def test_million_messages_are_trimmed_in_pieces(
         broker.work.begin()
         broker.work.left = 0
         for _ in range(100):
-            queue.accept(one, NOW)
+            push(queue, one, NOW)
         assert queue.ready_count <= count
         broker.work.begin()
         assert not broker.work.drain()
@@ -554,8 +555,8 @@ def test_million_messages_are_trimmed_in_pieces(
         count = queue.ready_count
     while not broker.work.drain():
         broker.work.begin()
-    assert (queue.ready_count, queue.trimming) == (10, False)
-    queue.accept(one, NOW)
+    assert queue.ready_count == 10
+    push(queue, one, NOW)
     assert queue.ready_count == 10
 
 
@@ -590,11 +591,11 @@ def test_expires_that_is_cleared_or_changed_in_time(vhost: VirtualHost, queue: Q
 def test_queue_in_use_does_not_expire(vhost: VirtualHost, queue: Queue, later: Later, new_listener: NewListener) -> None:
     """SPEC §7.6 policies, expires: from the last consumer's end on"""
     listener = new_listener()
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     vhost.set_policy("p", "", {"expires": 100})
     later(NOW + 1000)
     assert not queue.deleted
-    queue.cancel(listener)
+    cancel(queue, listener)
     later(NOW + 1100)
     assert queue.deleted
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from leveret.broker.arguments import traits_of
+from leveret.broker.dispatch import cancel, dispatch, push, resume, subscribe
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
@@ -107,7 +108,7 @@ def test_purging_drops_what_is_ready(queue_with: NewQueue, message: NewMessage, 
     assert queue.purge() == 4
     assert counts(queue) == (0, 0, 1, 1)
     assert work.drain()
-    queue.accept(message(), 0)
+    push(queue, message(), 0)
     queue.requeue([held])
     assert seqs(queue) == [1, 6]
 
@@ -140,8 +141,8 @@ def test_long_purged_queue_may_be_let_go_before_it_is_freed(queue_with: NewQueue
 
 def test_message_goes_straight_to_a_consumer(queue_with: NewQueue, new_listener: NewListener, message: NewMessage) -> None:
     queue, listener = queue_with(), new_listener()
-    queue.subscribe(listener)
-    queue.accept(message(5), 0)
+    subscribe(queue, listener)
+    push(queue, message(5), 0)
     assert listener.seqs == [1]
     assert listener.delivered[0].consumer is listener
     assert counts(queue) == (0, 0, 1, 5)
@@ -150,7 +151,7 @@ def test_message_goes_straight_to_a_consumer(queue_with: NewQueue, new_listener:
 
 def test_waiting_messages_go_to_a_new_consumer(queue_with: NewQueue, new_listener: NewListener) -> None:
     queue, listener = queue_with(3), new_listener()
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     assert listener.seqs == [1, 2, 3]
     assert (queue.consumer_count, counts(queue)) == (1, (0, 0, 3, 3))
 
@@ -159,8 +160,8 @@ def test_consumer_without_acknowledgement_keeps_nothing(
     queue_with: NewQueue, new_listener: NewListener, message: NewMessage
 ) -> None:
     queue, listener = queue_with(2), new_listener(no_ack=True)
-    queue.subscribe(listener)
-    queue.accept(message(), 0)
+    subscribe(queue, listener)
+    push(queue, message(), 0)
     assert listener.seqs == [1, 2, 3]
     assert counts(queue) == (0, 0, 0, 0)
     assert listener.window.count == 0
@@ -169,64 +170,64 @@ def test_consumer_without_acknowledgement_keeps_nothing(
 def test_nothing_overtakes_what_waits(queue_with: NewQueue, new_listener: NewListener, message: NewMessage) -> None:
     """A small message must not pass a large one that has no room."""
     queue, listener = queue_with(sizes=(5, 50)), new_listener(size=10)
-    queue.subscribe(listener)
-    queue.accept(message(1), 0)
+    subscribe(queue, listener)
+    push(queue, message(1), 0)
     assert listener.seqs == [1]
     queue.settle(listener.delivered[0])
-    queue.resume(listener)
+    resume(queue, listener)
     assert listener.seqs == [1, 2]
 
 
 def test_full_consumer_waits_until_it_is_resumed(queue_with: NewQueue, new_listener: NewListener) -> None:
     queue, listener = queue_with(3), new_listener(count=1)
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     queue.settle(listener.delivered[0])
     assert listener.seqs == [1]
-    queue.resume(listener)
+    resume(queue, listener)
     assert listener.seqs == [1, 2]
 
 
 def test_message_waits_if_everybody_is_full(queue_with: NewQueue, new_listener: NewListener, message: NewMessage) -> None:
     queue, listener = queue_with(), new_listener(count=1)
-    queue.subscribe(listener)
-    queue.accept(message(), 0)
-    queue.accept(message(), 0)
+    subscribe(queue, listener)
+    push(queue, message(), 0)
+    push(queue, message(), 0)
     assert (listener.seqs, queue.ready_count) == ([1], 1)
 
 
 def test_cancelled_consumer_gets_no_more(queue_with: NewQueue, new_listener: NewListener, message: NewMessage) -> None:
     queue, listener = queue_with(1), new_listener()
-    queue.subscribe(listener)
-    queue.cancel(listener)
-    queue.cancel(listener)
-    queue.accept(message(), 0)
+    subscribe(queue, listener)
+    cancel(queue, listener)
+    cancel(queue, listener)
+    push(queue, message(), 0)
     assert (listener.seqs, counts(queue), queue.consumer_count) == ([1], (1, 1, 1, 1), 0)
     queue.settle(listener.delivered[0])
-    queue.resume(listener)
+    resume(queue, listener)
     assert (listener.seqs, counts(queue)) == ([1], (1, 1, 0, 0))
 
 
 def test_resuming_one_lets_others_go_on(queue_with: NewQueue, new_listener: NewListener, message: NewMessage) -> None:
     queue, gone, other = queue_with(), new_listener("a", count=1), new_listener("b")
-    queue.subscribe(gone)
-    queue.accept(message(), 0)
-    queue.accept(message(), 0)
-    queue.cancel(gone)
-    queue.subscribe(other)
+    subscribe(queue, gone)
+    push(queue, message(), 0)
+    push(queue, message(), 0)
+    cancel(queue, gone)
+    subscribe(queue, other)
     queue.requeue([gone.delivered[0]])
-    queue.resume(gone)
+    resume(queue, gone)
     assert other.seqs == [2, 1]
 
 
 def test_exclusive_consumer_is_alone(queue_with: NewQueue, new_listener: NewListener) -> None:
     queue, one = queue_with(), new_listener(exclusive=True)
     queue.rotation.check_new(one, queue.title)
-    queue.subscribe(one)
+    subscribe(queue, one)
     for other in (new_listener(), new_listener(exclusive=True)):
         with pytest.raises(AccessRefused, match=r"^queue 'q' in vhost '/' in exclusive use$"):
             queue.rotation.check_new(other, queue.title)
-    queue.cancel(one)
-    queue.subscribe(new_listener())
+    cancel(queue, one)
+    subscribe(queue, new_listener())
     queue.rotation.check_new(new_listener(), queue.title)
     with pytest.raises(AccessRefused):
         queue.rotation.check_new(one, queue.title)
@@ -234,10 +235,10 @@ def test_exclusive_consumer_is_alone(queue_with: NewQueue, new_listener: NewList
 
 def test_deliveries_keep_to_the_budget(queue_with: NewQueue, new_listener: NewListener, work: Work) -> None:
     queue, listener = queue_with(5000), new_listener()
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     assert len(listener.delivered) <= 2000
     assert queue.deferred
-    queue.dispatch()
+    dispatch(queue)
     count = 0
     while work:
         work.begin()
@@ -250,7 +251,7 @@ def test_deliveries_keep_to_the_budget(queue_with: NewQueue, new_listener: NewLi
 
 def test_everything_costs(queue_with: NewQueue, message: NewMessage, work: Work) -> None:
     queue = queue_with()
-    queue.accept(message(), 0)
+    push(queue, message(), 0)
     assert work.left == 1999
     queue.settle(take(queue))
     assert work.left == 1998
@@ -269,19 +270,19 @@ def test_queue_says_when_its_last_consumer_leaves(queue_with: NewQueue, new_list
     queue, said = queue_with(), Said()
     queue.unused = said
     one, two = new_listener("a"), new_listener("b")
-    queue.subscribe(one)
-    queue.subscribe(two)
-    queue.cancel(one)
+    subscribe(queue, one)
+    subscribe(queue, two)
+    cancel(queue, one)
     assert not work
-    queue.cancel(two)
+    cancel(queue, two)
     assert work.drain()
     assert said.count == 1
 
 
 def test_deleted_queue_tells_its_consumers(queue_with: NewQueue, new_listener: NewListener) -> None:
     queue, one, full = queue_with(1), new_listener("a"), new_listener("b", count=1)
-    queue.subscribe(full)
-    queue.subscribe(one)
+    subscribe(queue, full)
+    subscribe(queue, one)
     assert queue.delete() == 0
     assert (one.told, full.told, queue.consumer_count, queue.deleted) == (["cancelled"], ["cancelled"], 0, True)
 
@@ -298,9 +299,9 @@ def test_new_message_does_not_overtake_those_a_spent_budget_left_waiting(
     queue_with: NewQueue, new_listener: NewListener, message: NewMessage, work: Work
 ) -> None:
     queue, listener = queue_with(3000), new_listener()
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     assert queue.deferred
-    queue.accept(message(), 0)
+    push(queue, message(), 0)
     while work:
         work.begin()
         work.drain()
@@ -326,7 +327,7 @@ def limited(work: Work) -> Limited:
 def test_queue_drops_from_its_front_what_is_too_many(limited: Limited, message: NewMessage) -> None:
     queue = limited(max_length=2)
     for size in (10, 20, 30):
-        assert queue.accept(message(size), 0)
+        assert push(queue, message(size), 0)
     assert counts(queue) == (2, 50, 0, 0)
     assert seqs(queue) == [2, 3]
 
@@ -334,38 +335,38 @@ def test_queue_drops_from_its_front_what_is_too_many(limited: Limited, message: 
 def test_queue_drops_from_its_front_what_is_too_large(limited: Limited, message: NewMessage) -> None:
     queue = limited(max_length_bytes=50)
     for size in (20, 30, 1):
-        queue.accept(message(size), 0)
+        push(queue, message(size), 0)
     assert counts(queue) == (2, 31, 0, 0)
-    queue.accept(message(51), 0)
+    push(queue, message(51), 0)
     assert counts(queue) == (0, 0, 0, 0)
-    queue.accept(message(50), 0)
+    push(queue, message(50), 0)
     assert seqs(queue) == [5]
 
 
 def test_either_limit_counts(limited: Limited, message: NewMessage) -> None:
     queue = limited(max_length=3, max_length_bytes=10)
     for size in (1, 1, 1, 1):
-        queue.accept(message(size), 0)
+        push(queue, message(size), 0)
     assert queue.ready_count == 3
-    queue.accept(message(9), 0)
+    push(queue, message(9), 0)
     assert seqs(queue) == [4, 5]
 
 
 def test_length_0_is_for_whoever_waits(limited: Limited, message: NewMessage, new_listener: NewListener) -> None:
     queue, listener = limited(max_length=0), new_listener(count=1)
-    queue.accept(message(), 0)
+    push(queue, message(), 0)
     assert counts(queue) == (0, 0, 0, 0)
-    queue.subscribe(listener)
-    queue.accept(message(), 0)
-    queue.accept(message(), 0)
+    subscribe(queue, listener)
+    push(queue, message(), 0)
+    push(queue, message(), 0)
     assert (listener.seqs, counts(queue)) == ([2], (0, 0, 1, 1))
 
 
 def test_only_ready_messages_count(limited: Limited, message: NewMessage) -> None:
     queue = limited(max_length=1)
-    queue.accept(message(), 0)
+    push(queue, message(), 0)
     entry = take(queue)
-    queue.accept(message(), 0)
+    push(queue, message(), 0)
     assert counts(queue) == (1, 1, 1, 1)
     queue.requeue([entry])
     assert seqs(queue) == [2]
@@ -380,37 +381,37 @@ def test_new_limit_drops_what_is_there(queue_with: NewQueue) -> None:
 @pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
 def test_queue_refuses_what_is_too_much(limited: Limited, message: NewMessage, overflow: str) -> None:
     queue = limited(max_length=2, max_length_bytes=10, overflow=overflow)
-    assert queue.accept(message(5), 0)
-    assert not queue.accept(message(6), 0)
-    assert queue.accept(message(5), 0)
-    assert not queue.accept(message(0), 0)
+    assert push(queue, message(5), 0)
+    assert not push(queue, message(6), 0)
+    assert push(queue, message(5), 0)
+    assert not push(queue, message(0), 0)
     assert (counts(queue), queue.next_seq) == ((2, 10, 0, 0), 3)
     entry = take(queue)
-    assert not queue.accept(message(6), 0)
-    assert queue.accept(message(1), 0)
+    assert not push(queue, message(6), 0)
+    assert push(queue, message(1), 0)
     queue.requeue([entry])
     assert counts(queue) == (3, 11, 0, 0)
 
 
 def test_full_queue_refuses_even_if_somebody_waits(limited: Limited, message: NewMessage, new_listener: NewListener) -> None:
     queue, listener = limited(max_length=0, overflow="reject-publish"), new_listener()
-    queue.subscribe(listener)
-    assert not queue.accept(message(), 0)
+    subscribe(queue, listener)
+    assert not push(queue, message(), 0)
     assert listener.seqs == []
 
 
 def test_refusing_costs(limited: Limited, message: NewMessage, work: Work) -> None:
     queue = limited(max_length=0, overflow="reject-publish")
-    queue.accept(message(), 0)
+    push(queue, message(), 0)
     assert work.left == 1999
 
 
 def test_expired_message_makes_room_and_no_other_is_dropped(limited: Limited, message: NewMessage, work: Work) -> None:
     queue = limited(max_length=2, message_ttl=10)
-    queue.accept(message(), 1000)
-    queue.accept(message(), 1005)
+    push(queue, message(), 1000)
+    push(queue, message(), 1005)
     work.now = 1010
-    queue.accept(message(), 1010)
+    push(queue, message(), 1010)
     assert seqs(queue) == [2, 3]
 
 
@@ -425,7 +426,7 @@ def prioritized(message: Message, priority: int) -> Message:
 def test_higher_priority_goes_first(limited: Limited, message: NewMessage) -> None:
     queue = limited(max_priority=5)
     for priority in (0, 5, 2, 9, 2):
-        queue.accept(prioritized(message(), priority), 0)
+        push(queue, prioritized(message(), priority), 0)
     assert counts(queue) == (5, 5, 0, 0)
     assert seqs(queue) == [2, 4, 3, 5, 1]
 
@@ -433,7 +434,7 @@ def test_higher_priority_goes_first(limited: Limited, message: NewMessage) -> No
 def test_given_back_keeps_its_priority(limited: Limited, message: NewMessage) -> None:
     queue = limited(max_priority=5)
     for priority in (0, 5, 5):
-        queue.accept(prioritized(message(), priority), 0)
+        push(queue, prioritized(message(), priority), 0)
     first = take(queue)
     queue.requeue([first, take(queue)])
     assert seqs(queue) == [2, 3, 1]
@@ -442,8 +443,8 @@ def test_given_back_keeps_its_priority(limited: Limited, message: NewMessage) ->
 def test_priorities_go_to_consumers_in_order(limited: Limited, message: NewMessage, new_listener: NewListener) -> None:
     queue, listener = limited(max_priority=5), new_listener()
     for priority in (0, 5, 2):
-        queue.accept(prioritized(message(), priority), 0)
-    queue.subscribe(listener)
+        push(queue, prioritized(message(), priority), 0)
+    subscribe(queue, listener)
     assert listener.seqs == [2, 3, 1]
 
 
@@ -451,23 +452,23 @@ def test_length_limit_drops_the_highest_first(limited: Limited, message: NewMess
     """RabbitMQ drops from the front, whatever its priority."""
     queue = limited(max_priority=5, max_length=2)
     for priority in (5, 0, 1):
-        queue.accept(prioritized(message(), priority), 0)
+        push(queue, prioritized(message(), priority), 0)
     assert seqs(queue) == [3, 2]
 
 
 def test_all_priorities_are_purged(limited: Limited, message: NewMessage, work: Work) -> None:
     queue = limited(max_priority=5)
     for priority in (5, 0, 1, 1):
-        queue.accept(prioritized(message(), priority), 0)
+        push(queue, prioritized(message(), priority), 0)
     assert queue.purge() == 4
     assert work.drain()
-    queue.accept(message(), 0)
+    push(queue, message(), 0)
     assert seqs(queue) == [5]
 
 
 def test_priority_means_nothing_without_the_argument(queue_with: NewQueue, message: NewMessage) -> None:
     queue = queue_with(1)
-    queue.accept(prioritized(message(), 9), 0)
+    push(queue, prioritized(message(), 9), 0)
     assert seqs(queue) == [1, 2]
 
 
@@ -478,9 +479,9 @@ def test_consumer_goes_on_when_a_message_too_large_for_it_is_dropped(
     limited: Limited, message: NewMessage, new_listener: NewListener
 ) -> None:
     queue, listener = limited(max_length=1), new_listener(size=10)
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     for size in (7, 7, 1):
-        queue.accept(message(size), 0)
+        push(queue, message(size), 0)
     assert (listener.seqs, queue.ready_count) == ([1, 3], 0)
 
 
@@ -489,14 +490,15 @@ def test_consumer_goes_on_when_a_message_too_large_for_it_expires(
     limited: Limited, message: NewMessage, new_listener: NewListener, work: Work, ttl_ms: int
 ) -> None:
     queue, listener = limited(), new_listener(size=10)
-    queue.subscribe(listener)
-    queue.accept(message(7), 0)
+    subscribe(queue, listener)
+    push(queue, message(7), 0)
     short_lived = message(7)
     short_lived.ttl_ms = ttl_ms
-    queue.accept(short_lived, 0)
-    queue.accept(message(1), 0)
+    push(queue, short_lived, 0)
+    push(queue, message(1), 0)
     work.now = 5
     queue.expire(5)
+    work.drain()
     assert (listener.seqs, queue.ready_count) == ([1, 3], 0)
 
 
@@ -505,23 +507,24 @@ def test_consumer_goes_on_when_another_message_goes_before_one_too_large_for_it(
     limited: Limited, message: NewMessage, new_listener: NewListener, ttl_ms: int
 ) -> None:
     queue, listener = limited(max_priority=5), new_listener(size=10)
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     for size, priority in ((7, 0), (7, 0), (1, 0)):
-        queue.accept(prioritized(message(size), priority), 0)
+        push(queue, prioritized(message(size), priority), 0)
     small = prioritized(message(1), 1)
     small.ttl_ms = ttl_ms
-    queue.accept(small, 0)
+    push(queue, small, 0)
     assert (listener.seqs, seqs(queue)) == ([1, 4], [2, 3])
 
 
 def test_consumer_goes_on_when_a_new_limit_drops_a_message_too_large_for_it(
-    limited: Limited, message: NewMessage, new_listener: NewListener
+    limited: Limited, message: NewMessage, new_listener: NewListener, work: Work
 ) -> None:
     queue, listener = limited(), new_listener(size=10)
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     for size in (7, 7, 1):
-        queue.accept(message(size), 0)
+        push(queue, message(size), 0)
     queue.apply(traits_of({"x-max-length": 1}, {}, {}), 0)
+    work.drain()
     assert (listener.seqs, queue.ready_count) == ([1, 3], 0)
 
 
@@ -532,13 +535,13 @@ def test_only_the_first_consumer_is_active(limited: Limited, message: NewMessage
     queue = limited(single_active_consumer=True)
     one, two, three = new_listener("a", count=1), new_listener("b"), new_listener("c", priority=9)
     for listener in (one, two, three):
-        queue.subscribe(listener)
+        subscribe(queue, listener)
     for _ in range(3):
-        queue.accept(message(), 0)
+        push(queue, message(), 0)
     assert (one.seqs, two.seqs, three.seqs, queue.ready_count) == ([1], [], [], 2)
-    queue.resume(two)
+    resume(queue, two)
     assert (two.seqs, queue.consumer_count) == ([], 3)
-    queue.cancel(one)
+    cancel(queue, one)
     assert (two.seqs, three.seqs) == ([], [2, 3])
 
 
@@ -549,12 +552,12 @@ def test_successor_is_the_first_of_the_highest_priority(
     queue = limited(single_active_consumer=True)
     listeners = {tag: new_listener(tag, priority=priority) for tag, priority in [("a", 0), ("b", 1), ("c", 2), ("d", 2)]}
     for listener in listeners.values():
-        queue.subscribe(listener)
+        subscribe(queue, listener)
     for tag in "acdb":
         assert queue.rotation.chosen is listeners[tag]
-        queue.accept(message(), 0)
+        push(queue, message(), 0)
         assert len(listeners[tag].seqs) == 1
-        queue.cancel(listeners[tag])
+        cancel(queue, listeners[tag])
     assert queue.rotation.chosen is None
 
 
@@ -563,8 +566,8 @@ def test_successor_in_a_quorum_queue_is_the_first(limited: Limited, new_listener
     queue = limited(single_active_consumer=True, queue_type="quorum")
     one, low, high = new_listener("a"), new_listener("b", priority=-3), new_listener("c", priority=3)
     for listener in (one, low, high):
-        queue.subscribe(listener)
-    queue.cancel(one)
+        subscribe(queue, listener)
+    cancel(queue, one)
     assert queue.rotation.chosen is low
 
 
@@ -572,11 +575,11 @@ def test_next_in_line_may_leave(limited: Limited, message: NewMessage, new_liste
     queue = limited(single_active_consumer=True)
     one, two, three = new_listener("a"), new_listener("b"), new_listener("c")
     for listener in (one, two, three):
-        queue.subscribe(listener)
-    queue.cancel(two)
-    queue.accept(message(), 0)
-    queue.cancel(one)
-    queue.accept(message(), 0)
+        subscribe(queue, listener)
+    cancel(queue, two)
+    push(queue, message(), 0)
+    cancel(queue, one)
+    push(queue, message(), 0)
     assert (one.seqs, two.seqs, three.seqs) == ([1], [], [2])
 
 
@@ -592,12 +595,12 @@ def test_exclusive_consumer_and_single_active_one_exclude_each_other(limited: Li
 
 def test_message_given_back_too_often_is_dropped(limited: Limited, letter: NewLetter) -> None:
     queue = limited(delivery_limit=2)
-    queue.accept(letter(headers={"a": 1}), 0)
-    queue.accept(letter(), 0)
+    push(queue, letter(headers={"a": 1}), 0)
+    push(queue, letter(), 0)
     for count in (1, 2):
         queue.requeue([take(queue)])
         assert queue.ready_count == 2
-        first = queue.chain.entries()[0]
+        first = queue.backlog.front.entries()[0]
         assert first.delivery_count == count
         told = properties_of(first.message.content, first.message.header_size)
         assert told.headers == {"a": 1, "x-delivery-count": count}
@@ -609,7 +612,7 @@ def test_message_given_back_too_often_is_dropped(limited: Limited, letter: NewLe
 def test_dropped_among_others_given_back(limited: Limited, message: NewMessage) -> None:
     queue = limited(delivery_limit=0)
     for _ in range(3):
-        queue.accept(message(), 0)
+        push(queue, message(), 0)
     queue.requeue([take(queue), take(queue)])
     assert seqs(queue) == [3]
 
@@ -634,9 +637,9 @@ def test_queue_is_special_only_if_there_is_something_to_look_at(limited: Limited
 
 def test_very_full_queue_is_a_flood(queue_with: NewQueue, message: NewMessage, work: Work) -> None:
     queue = queue_with()
-    queue.accept(message(1 << 20), 0)
+    push(queue, message(1 << 20), 0)
     assert work.flooded is None
-    queue.accept(message(1), 0)
+    push(queue, message(1), 0)
     assert work.flooded is queue
 
 
@@ -644,5 +647,5 @@ def test_queue_hurries_if_one_of_its_consumers_does(queue_with: NewQueue, new_li
     queue = queue_with()
     assert not queue.rotation.hurrying(0)
     listener = new_listener()
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     assert not queue.rotation.hurrying(0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leveret.broker.broker import Broker
+from leveret.broker.dispatch import push
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import PreconditionFailed
@@ -24,7 +25,7 @@ Publish = Callable[..., None]
 
 
 def bodies(queue: Queue) -> list[str]:
-    messages = [entry.message for entry in queue.chain.entries()]
+    messages = [entry.message for entry in queue.backlog.front.entries()]
     return [body_of(m.content, m.header_size, m.body_size, m.frame_size).decode() for m in messages]
 
 
@@ -120,7 +121,7 @@ def test_history_of_a_history(vhost: VirtualHost, publish: Publish) -> None:
 def test_dead_letters_are_kept_too(vhost: VirtualHost, letter: NewLetter, later: Later) -> None:
     vhost.declare_exchange("x", TYPE)
     mortal = vhost.declare_queue("m", arguments={"x-dead-letter-exchange": "x", "x-message-ttl": 10})
-    mortal.accept(letter(b"a"), 0)
+    push(mortal, letter(b"a"), 0)
     later(10)
     assert bodies(bound(vhost, "q")) == ["a"]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from leveret.broker.broker import Broker
+from leveret.broker.dispatch import cancel, push, subscribe
 from leveret.broker.equivalence import check_same_argument, described, plain
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
@@ -234,10 +235,10 @@ def test_queues_that_are_not_deleted(vhost: VirtualHost, new_listener: NewListen
     from leveret.broker.message import Origin, new_message
 
     queue = vhost.declare_queue("q")
-    queue.accept(new_message(Origin("", "q", b""), b"", 14, 0, 1, False), 0)
+    push(queue, new_message(Origin("", "q", b""), b"", 14, 0, 1, False), 0)
     listener = new_listener(count=1)
-    queue.accept(new_message(Origin("", "q", b""), b"", 14, 0, 1, False), 0)
-    queue.subscribe(listener)
+    push(queue, new_message(Origin("", "q", b""), b"", 14, 0, 1, False), 0)
+    subscribe(queue, listener)
     with refused(PreconditionFailed, "queue 'q' in vhost '/' not empty"):
         vhost.delete_queue("q", None, if_unused=True, if_empty=True)
     with refused(PreconditionFailed, "queue 'q' in vhost '/' in use"):
@@ -250,8 +251,8 @@ def test_auto_delete_queue_goes_with_its_last_consumer(
 ) -> None:
     queue = vhost.declare_queue("q", auto_delete=True)
     listener = new_listener()
-    queue.subscribe(listener)
-    queue.cancel(listener)
+    subscribe(queue, listener)
+    cancel(queue, listener)
     assert broker.work.drain()
     assert vhost.queues == {}
 
@@ -261,9 +262,9 @@ def test_auto_delete_queue_stays_if_somebody_came_in_time(
 ) -> None:
     queue = vhost.declare_queue("q", auto_delete=True)
     first, second = new_listener("a"), new_listener("b")
-    queue.subscribe(first)
-    queue.cancel(first)
-    queue.subscribe(second)
+    subscribe(queue, first)
+    cancel(queue, first)
+    subscribe(queue, second)
     assert broker.work.drain()
     assert list(vhost.queues) == ["q"]
 
@@ -271,8 +272,8 @@ def test_auto_delete_queue_stays_if_somebody_came_in_time(
 def test_auto_delete_queue_may_be_deleted_in_between(broker: Broker, vhost: VirtualHost, new_listener: NewListener) -> None:
     queue = vhost.declare_queue("q", auto_delete=True)
     listener = new_listener()
-    queue.subscribe(listener)
-    queue.cancel(listener)
+    subscribe(queue, listener)
+    cancel(queue, listener)
     vhost.delete_queue("q", None)
     again = vhost.declare_queue("q")
     assert broker.work.drain()

@@ -187,6 +187,12 @@ def test_policies_parameters_and_limits(ctl: Run) -> None:
     assert ctl("-q", "list_parameters").returncode == 0
 
 
+@pytest.mark.parametrize("text", ["[1]", "7", "null"])
+def test_limits_that_are_no_object_are_refused(ctl: Run, text: str) -> None:
+    done = ctl("set_vhost_limits", text)
+    assert (done.returncode, done.stderr) == (65, f"Error:\nnot a JSON object: {text}\n")
+
+
 def test_lists_take_rabbitmqctl_s_flags(ctl: Run, broker: Running) -> None:
     """SPEC §9.5: --online, --offline, --local, --timeout, --no-table-headers, columns with commas."""
     http = broker.http()

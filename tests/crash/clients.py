@@ -88,7 +88,7 @@ class Stream:
 
 @dataclass(slots=True)
 class Client:
-    """Somebody at work: a connection, and the stream of receipts that shows what came before to be on disk."""
+    """Somebody at work: a connection, and the stream of persistent receipts that shows what came before to be on disk."""
 
     peer: Peer
     receipts: Stream

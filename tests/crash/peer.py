@@ -79,20 +79,24 @@ class Channel:
 
     def on_confirm(self, tag: int, multiple: bool) -> None:
         assert tag <= self.published, f"a confirm for number {tag}, and {self.published} were published since the opening"
-        for one in self._take_unconfirmed(tag, multiple):
-            for copy in one:
+        shown = 0
+        for number, copies in self._take_unconfirmed(tag, multiple).items():
+            for copy in copies:
                 copy.confirmed = True
-        for _, copy in [one for one in self.settled if one[0] < tag]:
+            # A transient one is confirmed without the disk, and says nothing of what was settled before.
+            if not copies[0].transient:
+                shown = max(shown, number)
+        for _, copy in [one for one in self.settled if one[0] < shown]:
             copy.gone = True
-        self.settled = [one for one in self.settled if one[0] >= tag]
+        self.settled = [one for one in self.settled if one[0] >= shown]
 
     def on_refused(self, tag: int, multiple: bool) -> None:
         self._take_unconfirmed(tag, multiple)
 
-    def _take_unconfirmed(self, tag: int, multiple: bool) -> list[list[Copy]]:
+    def _take_unconfirmed(self, tag: int, multiple: bool) -> dict[int, list[Copy]]:
         tags = [one for one in self.unconfirmed if one <= tag] if multiple else [tag]
         assert tag in self.unconfirmed, f"a second confirm for number {tag}"
-        return [self.unconfirmed.pop(one) for one in tags]
+        return {one: self.unconfirmed.pop(one) for one in tags}
 
     def wait_for_confirms(self, outstanding: int = 0) -> None:
         """Read until no more than so many are outstanding."""

@@ -4,11 +4,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.crash.load import TINY
 from tests.properties.dialogue import method, publish
 from tests.server.support import Client, Process
 
 from leveret.wire import spec
 from leveret.wire.properties import Properties
+from leveret.wire.values import Table
 
 PERSISTENT = Properties(delivery_mode=2)
 
@@ -55,6 +57,28 @@ def test_clean_end_keeps_flags_exact(tmp_path: Path, connected: bool) -> None:
         assert client.call(spec.QueueDeclare("transient", durable=True), spec.QueueDeclareOk).message_count == 0
     with Process(tmp_path) as broker, broker.login() as client:
         assert got(client, "q") == []
+
+
+def test_clean_end_buries_what_was_rejected(tmp_path: Path) -> None:
+    """SPEC §5.1: dead letters whose content has to be read first are where they go, and not back in their queue."""
+    count = 2000
+    with Process(tmp_path, environment=TINY) as broker, broker.login() as client:
+        client.declare("dead", durable=True)
+        arguments: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+        client.declare("q", durable=True, arguments=arguments)
+        frames = [frame for number in range(count) for frame in publish(1, "q", b"%d" % number, PERSISTENT)]
+        client.send(*frames)
+        client.call(spec.BasicConsume("q", "t"), spec.BasicConsumeOk)
+        bodies = [client.delivery() for _ in range(count)]
+        assert bodies == [b"%d" % number for number in range(count)]
+        client.send(method(1, spec.BasicNack(0, multiple=True, requeue=False)))
+        client.declare("q", durable=True, passive=True)
+        broker.popen.send_signal(signal.SIGTERM)
+        client.socket.close()
+        assert broker.popen.wait(60) == 0
+    with Process(tmp_path) as broker, broker.login() as client:
+        assert got(client, "q") == []
+        assert [body for body, _ in got(client, "dead")] == bodies
 
 
 def test_end_while_definitions_are_written(tmp_path: Path) -> None:

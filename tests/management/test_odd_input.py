@@ -281,3 +281,41 @@ def test_nothing_that_is_refused_stops_the_next_start(tmp_path: Path) -> None:
     assert "Traceback" not in broker.log
     with Running(tmp_path, "--management-port", "0") as again:
         assert Place(again.http(), "/").state() == before
+
+
+ODD_VALUES: tuple[Any, ...] = (None, True, -1, 1.5, "x", ["x"], [[]], {"a": {}})
+# Bodies that are right but for one value; the paths are in a vhost that has the queue `q`.
+BODIES: dict[str, dict[str, Any]] = {
+    "PUT /api/queues/{vhost}/new": {"durable": True, "auto_delete": False, "arguments": {}, "node": "x"},
+    "PUT /api/exchanges/{vhost}/new": {"type": "direct", "durable": True, "internal": False, "arguments": {}},
+    "POST /api/bindings/{vhost}/e/amq.topic/q/q": {"routing_key": "k", "arguments": {}},
+    "POST /api/exchanges/{vhost}/amq.default/publish": {
+        "routing_key": "q",
+        "properties": {},
+        "payload": "x",
+        "payload_encoding": "string",
+    },
+    "POST /api/queues/{vhost}/q/get": {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto", "truncate": 5},
+    "POST /api/queues/{vhost}/q/move": {"exchange": "amq.topic", "routing_key": "k", "count": 1},
+    "POST /api/queues/{vhost}/q/replay": {"queue": "q", "count": 1},
+    "POST /api/queues/{vhost}/q/actions": {"action": "sync"},
+    "PUT /api/policies/{vhost}/p": {"pattern": "", "definition": {"max-length": 5}, "priority": 0, "apply-to": "all"},
+    "PUT /api/vhost-limits/{vhost}/max-queues": {"value": 100},
+    "PUT /api/parameters/shovel/{vhost}/s": {"value": {"src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": "q"}},
+    "PUT /api/vhosts/{vhost}": {"description": "", "tags": "", "default_queue_type": "classic", "metadata": {}},
+    "PUT /api/permissions/{vhost}/guest": {"configure": "", "write": "", "read": ""},
+    "PUT /api/topic-permissions/{vhost}/guest": {"exchange": "amq.topic", "write": "", "read": ""},
+    "POST /api/users/bulk-delete": {"users": ["none"]},
+    "POST /api/leveret/authenticate": {"name": "guest", "password": "guest"},
+}
+
+
+@pytest.mark.parametrize(("route", "body"), BODIES.items(), ids=list(BODIES))
+def test_value_of_another_type_is_refused_or_taken(route: str, body: dict[str, Any], http: Http, vhost: str) -> None:
+    """SPEC §9.1: whatever stands in a body, the broker does not fail on it."""
+    method, path = route.format(vhost=http.quoted(vhost)).split(" ")
+    http.put(f"/api/queues/{http.quoted(vhost)}/q")
+    for name in body:
+        for odd in ODD_VALUES:
+            answer = http.ask(method, path, {**body, name: odd})
+            assert answer.status < 500, (name, odd, answer.body)

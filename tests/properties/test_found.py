@@ -179,3 +179,16 @@ def test_message_that_comes_back_is_not_in_what_the_client_knew(lab: Lab, client
     say(client, method(1, spec.BasicAck(0, multiple=True)))
     assert (queue.ready_count, queue.unacked_count) == (0, 0)
     assert not client.seen.closes
+
+
+@pytest.mark.parametrize(
+    "settlement", [spec.BasicNack(1, requeue=True), spec.BasicReject(1, requeue=True), spec.BasicAck(1), spec.BasicReject(1)]
+)
+def test_what_a_commit_makes_room_for_comes_after_its_answer(client: Client, settlement: spec.Method) -> None:
+    """SPEC §2.4: clients take the next frame for the answer."""
+    say(client, method(1, spec.QueueDeclare("q")), *publish(1, "q", b"x"), *publish(1, "q", b"y"))
+    say(client, method(1, spec.TxSelect()), method(1, spec.BasicQos(prefetch_count=1)))
+    say(client, method(1, spec.BasicConsume("q", "t")), method(1, settlement))
+    before = len(client.seen.methods)
+    say(client, method(1, spec.TxCommit()))
+    assert [type(one) for _, one in client.seen.methods[before:]] == [spec.TxCommitOk, spec.BasicDeliver]

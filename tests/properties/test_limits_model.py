@@ -7,6 +7,7 @@ import random
 import pytest
 
 from leveret.broker.arguments import traits_of
+from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.timers import Timers
@@ -70,7 +71,7 @@ class Pair:
         message = new_message(ORIGIN, b"", 14, rng.randrange(10), 10, priority << 24)
         message.ttl_ms = ttl
         full = traits.overflow != "drop-head" and self.over(1, message.body_size)
-        assert self.queue.accept(message, self.now) is not full
+        assert push(self.queue, message, self.now) is not full
         if full:
             if traits.overflow == "reject-publish-dlx":
                 self.expected.append((message, "maxlen"))
@@ -156,7 +157,9 @@ class Pair:
         queue = self.queue
         self.work.begin()
         self.work.drain()
-        assert [entry.seq for entry in queue.chain.entries()] == [item.seq for item in sorted(self.ready, key=Item.place)]
+        assert [entry.seq for entry in queue.backlog.front.entries()] == [
+            item.seq for item in sorted(self.ready, key=Item.place)
+        ]
         assert (queue.ready_count, queue.unacked_count) == (len(self.ready), len(self.taken))
         assert queue.ready_bytes == sum(item.message.body_size for item in self.ready)
         assert queue.unacked_bytes == sum(item.message.body_size for _, item in self.taken)

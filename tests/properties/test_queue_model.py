@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from leveret.broker.consumer import Consumer, Window
+from leveret.broker.dispatch import cancel, dispatch, push, resume, subscribe
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Work
@@ -121,7 +122,7 @@ class QueueMachine(RuleBasedStateMachine):
         chosen = self.listeners if self.shared.limited() and freed else freed
         for listener in chosen:
             if listener is not None and not listener.active:
-                self.queue.resume(listener)
+                resume(self.queue, listener)
         while self.work:
             self.work.left = self.budget
             self.work.drain()
@@ -135,7 +136,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.last_seq += 1
             message = new_message(ORIGIN, b"", 14, size, max(size, 1), False)
             self.naive.ready.append(Place(self.last_seq, message))
-            assert self.queue.accept(message, 0)
+            assert push(self.queue, message, 0)
         self.finish()
 
     @rule(no_ack=st.booleans())
@@ -150,7 +151,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.naive.ready.remove(first)
         if not no_ack:
             self.naive.unacked.append((first, entry, None))
-        self.queue.dispatch()
+        dispatch(self.queue)
         self.finish()
 
     @precondition(lambda self: self.naive.unacked)
@@ -173,7 +174,7 @@ class QueueMachine(RuleBasedStateMachine):
             place.redelivered = True
             self.naive.ready.append(place)
         self.queue.requeue([entry for _, entry, _ in chosen])
-        self.queue.dispatch()
+        dispatch(self.queue)
         self.finish(*(who for _, _, who in chosen))
 
     @rule()
@@ -191,14 +192,14 @@ class QueueMachine(RuleBasedStateMachine):
         self.subscribed += 1
         listener = Listener(self, f"c{self.subscribed}", no_ack, window, priority)
         self.listeners.append(listener)
-        self.queue.subscribe(listener)
+        subscribe(self.queue, listener)
         self.finish()
 
     @precondition(lambda self: self.listeners)
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         listener = self.listeners.pop(data.draw(st.integers(0, len(self.listeners) - 1)))
-        self.queue.cancel(listener)
+        cancel(self.queue, listener)
         self.finish()
 
     @rule(window=limits)
@@ -206,7 +207,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.shared.count_limit, self.shared.size_limit = window
         for listener in self.listeners:
             if not listener.active:
-                self.queue.resume(listener)
+                resume(self.queue, listener)
         self.finish()
 
     # What must always be so
@@ -238,7 +239,7 @@ class QueueMachine(RuleBasedStateMachine):
         if not hasattr(self, "queue"):
             return
         for listener in self.listeners:
-            self.queue.cancel(listener)
+            cancel(self.queue, listener)
         expected = sorted(place.seq for place in self.naive.ready)
         left = []
         while (entry := self.queue.take(True)) is not None:

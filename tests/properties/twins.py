@@ -327,7 +327,7 @@ def same(what: str, found: object, expected: object) -> None:
 def compare_queues(naive: Naive, queue: Queue, expected: Thing) -> None:
     name = f"queue {queue.name!r}, "
     naive.sort(expected)
-    entries = queue.chain.entries()
+    entries = queue.backlog.front.entries()
     messages = [entry.message for entry in entries]
     bodies = [body_of(one.content, one.header_size, one.body_size, one.frame_size) for one in messages]
     ready = [(bytes(body), entry.redelivered) for body, entry in zip(bodies, entries, strict=True)]

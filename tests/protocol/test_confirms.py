@@ -18,7 +18,7 @@ def nobody() -> None:
 
 def told(confirms: Confirms) -> bytes:
     output = Output(nobody)
-    confirms.tell(output, Storage())
+    confirms.tell(output)
     return b"".join(bytes(piece) for piece in output.take())
 
 
@@ -91,3 +91,49 @@ def test_large_numbers_are_refused_too() -> None:
     confirms.told, confirms.published = 2**40 - 2, 2**40
     confirms.refuse()
     assert told(confirms) == frame(1, BasicAck(2**40 - 1)) + frame(1, BasicNack(2**40))
+
+
+class Slow(Storage):
+    """Has synced as far as it is told."""
+
+    __slots__ = ("said",)
+
+    def __init__(self) -> None:
+        Storage.__init__(self)
+        self.said = 0
+
+    def position(self) -> int:
+        return self.said
+
+
+def publish_to(confirms: Confirms, *storages: Slow) -> None:
+    confirms.published += 1
+    for storage in storages:
+        storage.said += 1
+        if storage is not confirms.storage:
+            confirms.wait_for(storage)
+
+
+def test_each_message_waits_for_the_storage_of_its_queues() -> None:
+    """SPEC §2.4: a queue whose log is slow does not hold up confirms of messages before those that went there."""
+    confirms, output = Confirms(1, Tally()), Output(lambda: None)
+    quick, slow = Slow(), Slow()
+    publish_to(confirms, quick)
+    publish_to(confirms, quick, slow)
+    publish_to(confirms, quick)
+
+    def told() -> int:
+        confirms.tell(output)
+        return confirms.told
+
+    assert told() == 0
+    quick.synced = 1
+    assert told() == 0
+    quick.synced = 3
+    assert told() == 1
+    slow.synced = 1
+    assert told() == 3
+    publish_to(confirms, slow)
+    assert told() == 3
+    slow.synced = 2
+    assert told() == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leveret.broker.consumer import Consumer, Window
+from leveret.broker.dispatch import cancel, push, subscribe
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.work import PASS_BUDGET, Task, Work
@@ -38,14 +39,14 @@ class Done:
 def queue_with(count: int, work: Work) -> Queue:
     queue = Queue("q", "queue 'q' in vhost '/'", work, {})
     for _ in range(count):
-        queue.accept(MESSAGE, 0)
+        push(queue, MESSAGE, 0)
     work.begin()
     return queue
 
 
 def delivered(queue: Queue, listener: Listener) -> list[Entry]:
     """Have everything ready delivered."""
-    queue.subscribe(listener)
+    subscribe(queue, listener)
     while queue.work:
         queue.work.begin()
         queue.work.drain()
@@ -78,7 +79,7 @@ def test_ten_thousand_are_given_back_in_pieces_and_in_order() -> None:
     queue = queue_with(10_000, work)
     listener = Listener()
     entries = list(delivered(queue, listener))
-    queue.cancel(listener)
+    cancel(queue, listener)
     assert passes(Requeue(entries, done), work) == 10
     assert (queue.ready_count, queue.unacked_count, queue.ready_bytes, done.count) == (10_000, 0, 30_000, 1)
     first = queue.take(True)
@@ -121,8 +122,8 @@ def test_given_back_messages_go_to_who_can_take_them() -> None:
     queue = queue_with(3, work)
     one, other = Listener("a"), Listener("b")
     entries = list(delivered(queue, one))
-    queue.subscribe(other)
-    queue.cancel(one)
+    subscribe(queue, other)
+    cancel(queue, one)
     assert Requeue(entries, nothing).run(work)
     assert [(entry.seq, entry.redelivered) for entry in other.delivered] == [(1, True), (2, True), (3, True)]
 
@@ -141,10 +142,10 @@ def test_who_gave_back_takes_turns_with_those_who_had_room() -> None:
     work = Work()
     queue = queue_with(0, work)
     patient, full = Listener("patient"), Listener("full", count_limit=1)
-    queue.subscribe(patient)
-    queue.subscribe(full)
+    subscribe(queue, patient)
+    subscribe(queue, full)
     for _ in range(4):
-        queue.accept(MESSAGE, 0)
+        push(queue, MESSAGE, 0)
     entries = [*patient.delivered, *full.delivered]
     assert Requeue(entries, nothing).run(work)
     assert [entry.seq for entry in full.delivered] == [2, 2]
@@ -156,7 +157,7 @@ def test_what_comes_back_goes_to_the_highest_priority_first() -> None:
     queue = queue_with(2, work)
     first, other = Listener("first", count_limit=1), Listener("other", priority=-1)
     entries = list(delivered(queue, first))
-    queue.subscribe(other)
+    subscribe(queue, other)
     assert [entry.seq for entry in other.delivered] == [2]
     assert Requeue(entries, nothing).run(work)
     assert [entry.seq for entry in first.delivered] == [1, 1]
@@ -166,10 +167,10 @@ def test_those_who_settle_together_take_turns() -> None:
     work = Work()
     queue = queue_with(0, work)
     one, other = Listener("one", count_limit=2), Listener("other", count_limit=2)
-    queue.subscribe(one)
-    queue.subscribe(other)
+    subscribe(queue, one)
+    subscribe(queue, other)
     for _ in range(8):
-        queue.accept(MESSAGE, 0)
+        push(queue, MESSAGE, 0)
     assert Settle([*one.delivered, *other.delivered], nothing).run(work)
     assert [entry.seq for entry in one.delivered] == [1, 3, 5, 7]
     assert [entry.seq for entry in other.delivered] == [2, 4, 6, 8]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leveret.broker.arguments import traits_of
+from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Work
@@ -36,7 +37,7 @@ def commit(transaction: Transaction, work: Work, returned: list[Message] | None 
 def taken(queue: Queue, count: int) -> list[Entry]:
     entries = []
     for _ in range(count):
-        queue.accept(message(), 0)
+        push(queue, message(), 0)
         entry = queue.take(False)
         assert entry is not None
         entries.append(entry)

@@ -15,9 +15,11 @@ from tests.store.support import Rig, body, letter
 
 from leveret.broker.consumer import Consumer, Window
 from leveret.broker.deduplication import HEADER, key_of
+from leveret.broker.dispatch import cancel, dispatch, resume, subscribe
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.queue import Queue
 from leveret.broker.relief import Relief
+from leveret.store.journal import ledger_of
 from leveret.wire.values import Table
 
 LIMIT = 40
@@ -82,7 +84,7 @@ class Life:
         self.states: dict[int, Snapshot] = {rig.store.synced: self.snapshot()}
 
     def known(self, queue: Queue) -> dict[int, Known]:
-        return self.model.get(queue.ledger.queue_id, {})
+        return self.model.get(ledger_of(queue).queue_id, {})
 
     def snapshot(self) -> Snapshot:
         return {
@@ -91,7 +93,7 @@ class Life:
         }
 
     def flush(self) -> None:
-        self.rig.broker.work.store()
+        self.rig.broker.storage.write_places()
         self.trim()
         state, number = self.snapshot(), self.rig.store.journal.batch
         self.rig.check(self.unacked)
@@ -208,10 +210,10 @@ class Life:
         queue = self.queue()
         eater = self.eaters.pop(queue.name, None)
         if eater is not None:
-            queue.cancel(eater)
+            cancel(queue, eater)
         else:
             self.eaters[queue.name] = eater = Eater(self, self.choice.choice([0, 5, 30]))
-            queue.subscribe(eater)
+            subscribe(queue, eater)
 
     def some_unacked(self) -> list[Entry]:
         number = self.choice.randint(0, len(self.unacked))
@@ -222,7 +224,7 @@ class Life:
 
     def resume(self) -> None:
         for name, eater in list(self.eaters.items()):
-            self.rig.vhost.queues[name].resume(eater)
+            resume(self.rig.vhost.queues[name], eater)
 
     def acknowledge(self) -> None:
         for entry in self.some_unacked():
@@ -241,7 +243,7 @@ class Life:
         for queue, entries in by_queue.items():
             queue.requeue(entries)
         for queue in list(self.rig.vhost.queues.values()):
-            queue.dispatch()
+            dispatch(queue)
         self.resume()
 
     def reject(self) -> None:
@@ -277,17 +279,17 @@ class Life:
 
     def delete(self) -> None:
         queue = self.queue()
-        self.rig.broker.work.store()
+        self.rig.broker.storage.write_places()
         self.trim()
         state, number = self.snapshot(), self.rig.store.journal.batch
-        del self.model[queue.ledger.queue_id]
+        del self.model[ledger_of(queue).queue_id]
         self.rig.vhost.remove_queue(queue)
         if self.rig.store.journal.batch > number:
             # What has become of its messages is a batch of its own, before it goes.
             self.states[number] = state
         self.rig.drain()
         declare(self.rig, queue.name)
-        self.model[self.rig.vhost.queues[queue.name].ledger.queue_id] = {}
+        self.model[ledger_of(self.rig.vhost.queues[queue.name]).queue_id] = {}
 
     def write(self) -> None:
         self.rig.committer.run(self.choice.randint(1, 4))

@@ -16,7 +16,7 @@ from leveret.broker.rewriting import make_origin
 from leveret.broker.settings import Settings
 from leveret.broker.storage import Traffic
 from leveret.broker.vhost import VirtualHost
-from leveret.store.committer import Committer, Work, carry_out
+from leveret.store.committer import Committer, Job, carry_out
 from leveret.store.definitions import Change, DefinitionsFile
 from leveret.store.disk import Disk
 from leveret.store.journal import Journal
@@ -104,12 +104,12 @@ class StandIn(Committer):
         self.definitions = definitions
         self.held = held
         self.sync = sync
-        self.kept: list[Work] = []
+        self.kept: list[Job] = []
         self.traffic = Traffic()
         self.failed: BaseException | None = None
         self.durable = 0
 
-    def put(self, work: Work) -> None:
+    def put(self, work: Job) -> None:
         self.kept.append(work)
         if not self.held:
             self.run()
@@ -122,7 +122,7 @@ class StandIn(Committer):
             work.done(self.failed)
             count -= 1
 
-    def _carry_out(self, work: Work) -> None:
+    def _carry_out(self, work: Job) -> None:
         if self.failed is not None:
             return
         try:
@@ -255,9 +255,9 @@ class Rig:
 
     def ready(self, queue: Queue) -> list[Entry]:
         """The ready messages of a queue, in order, with their content; what is paged out or a stub is left so."""
-        found = [self.whole(entry) for entry in queue.chain.entries()]
+        found = [self.whole(entry) for entry in queue.backlog.front.entries()]
         found += [self._paged_out(record) for record in records_of(queue)]
-        return found + queue.back.entries()
+        return found + behind(queue)
 
     def whole(self, entry: Entry) -> Entry:
         """An entry with its content: a copy, if it is a stub."""
@@ -307,11 +307,11 @@ class Rig:
 
     def check(self, unacked: Iterable[Entry] | None = None) -> None:
         """Look at the invariants; given all that is unacknowledged, also whether storage has that and nothing else."""
-        self.broker.work.store()
+        self.broker.storage.write_places()
         held: list[int] = []
         for queue in self.queues():
             check_counts(queue)
-            entries = [*queue.chain.entries(), *queue.back.entries(), *(entry for entry, _ in queue.dead)]
+            entries = [*queue.backlog.front.entries(), *behind(queue), *(entry for entry, _ in queue.dead)]
             self._check_placed(queue, entries)
             held += [entry.location for entry in entries if entry.location]
             held += self._check_pages(queue)
@@ -332,7 +332,7 @@ class Rig:
         for queue in self.queues():
             if queue.ledger is None:
                 continue
-            entries = [*queue.chain.entries(), *queue.back.entries(), *(entry for entry, _ in queue.dead)]
+            entries = [*queue.backlog.front.entries(), *behind(queue), *(entry for entry, _ in queue.dead)]
             entries += [entry for entry in unacked if entry.queue is queue]
             sizes = [(entry.location, entry.message.body_size) for entry in entries if entry.location]
             sizes += [(record[1], record[2]) for record in records_of(queue) if record[1]]
@@ -396,34 +396,39 @@ class Rig:
         return self.again(**options)
 
 
+def behind(queue: Queue) -> list[Entry]:
+    """What is in memory behind the pages."""
+    return [] if queue.backlog.back is None else queue.backlog.back.entries()
+
+
 def records_of(queue: Queue) -> list[Record]:
     """What is paged out, in order: of the page that is being read too."""
     found: list[Record] = []
-    page = queue.loading
+    page = queue.backlog.loading
     if isinstance(page, Page):
         for at in range(page.count):
             redelivered = page.redelivered(at)
             found.append((page.seq(at), page.location(at), page.body_size(at), page.delivery_count(at), redelivered))
     # What has left a page from its middle has no location.
     found = [record for record in found if record[1]]
-    return found + queue.pages.span(0, queue.pages.count)
+    return found + queue.backlog.pages.span(0, queue.backlog.pages.count)
 
 
 def check_counts(queue: Queue) -> None:
     """What a queue says it has is what it has, each once and in order."""
-    front, back, records = queue.chain.entries(), queue.back.entries(), records_of(queue)
+    front, back, records = queue.backlog.front.entries(), behind(queue), records_of(queue)
     sizes = [entry.message.body_size for entry in front] + [record[2] for record in records]
     back_sizes = [entry.message.body_size for entry in back]
     assert queue.ready_count == len(sizes) + len(back_sizes)
     assert queue.ready_bytes == sum(sizes) + sum(back_sizes)
-    assert (queue.back_count, queue.back_bytes) == (len(back), sum(back_sizes))
-    paged = queue.pages.span(0, len(records))
-    assert (queue.pages.count, queue.pages.body_bytes) == (len(paged), sum(record[2] for record in paged))
-    assert queue.shelved_bytes == sum(entry.message.body_size for entry in front if is_stub(entry.message))
+    assert (queue.backlog.back_count, queue.backlog.back_bytes) == (len(back), sum(back_sizes))
+    paged = queue.backlog.pages.span(0, len(records))
+    assert (queue.backlog.pages.count, queue.backlog.pages.body_bytes) == (len(paged), sum(record[2] for record in paged))
+    assert queue.backlog.stub_bytes == sum(entry.message.body_size for entry in front if is_stub(entry.message))
     assert not any(is_stub(entry.message) for entry in back)
     assert queue.unacked_count >= 0
     assert queue.unacked_bytes >= 0
-    assert queue.paged or not (records or back)
+    assert queue.backlog.paged or not (records or back)
     seqs = [*(entry.seq for entry in front), *(record[0] for record in records), *(entry.seq for entry in back)]
     assert len(set(seqs)) == len(seqs)
     # What a quorum queue is given back stands as it came back.

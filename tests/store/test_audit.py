@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from tests.store.support import RealDisk, Rig, StandIn, Taker, body, letter
 
+from leveret.broker.dispatch import subscribe
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Traffic
 from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
-from leveret.store.committer import Work, carry_out
+from leveret.store.committer import Job, carry_out
 from leveret.store.definitions import DefinitionsFile, put
 from leveret.wire.values import Table
 
@@ -135,12 +136,12 @@ class Stopped:
             turn(rig)
         queue = rig.vhost.queues["q"]
         entries = list(taken(queue))
-        rig.store.strip(queue, entries)
+        rig.store.evict(queue, entries)
         rig.flush()
         queue.requeue(entries)
-        assert all(is_stub(entry.message) for entry in queue.chain.entries())
+        assert all(is_stub(entry.message) for entry in queue.backlog.front.entries())
         self.consumer = Taker(no_ack=True)
-        queue.subscribe(self.consumer)
+        subscribe(queue, self.consumer)
         assert self.consumer.taken == []
         rig.vhost.queues["other"].purge()
         for _ in range(6):
@@ -214,7 +215,7 @@ def test_message_that_expires_can_be_paged_out_and_come_back(arguments: Table) -
     for number in range(40):
         rig.publish(letter(b"%d" % number, expiration="5000"))
     rig.settle_down()
-    assert queue.pages.count > 10
+    assert queue.backlog.pages.count > 10
     for number in range(20):
         entry = rig.take("q")
         assert body(entry.message) == b"%d" % number
@@ -243,7 +244,7 @@ def test_stubs_that_are_purged_leave_the_spill(durable: bool, deleted: bool) -> 
         rig.settle_down()
         entries += taken(queue)
     queue.requeue(entries)
-    assert any(is_stub(entry.message) for entry in queue.chain.entries())
+    assert any(is_stub(entry.message) for entry in queue.backlog.front.entries())
     rig.check([])
     if deleted:
         rig.vhost.remove_queue(queue)
@@ -260,9 +261,9 @@ def test_purge_that_was_answered_includes_the_page_that_was_being_read() -> None
     for number in range(40):
         rig.publish(letter(b"%d" % number))
     rig.settle_down()
-    assert queue.paged
+    assert queue.backlog.paged
     rig.committer.held = True
-    while queue.loading is None:
+    while queue.backlog.loading is None:
         entry = queue.take(False)
         assert entry is not None
         queue.settle(entry)
@@ -324,7 +325,7 @@ def test_held_message_of_a_transaction_waits_for_its_commit() -> None:
     out = rig.queue("out")
     rig.settle_down()
     taker = Taker()
-    out.subscribe(taker)
+    subscribe(out, taker)
     transaction = Transaction()
     for number in range(50):
         transaction.publish(letter(b"%d" % number, "out"), [out], False)
@@ -511,7 +512,7 @@ def test_lock_on_the_definitions_is_waited_for(tmp_path: Path, monkeypatch: pyte
     rig.flush()
     (work,) = rig.committer.kept
     heard: list[BaseException | None] = []
-    StandIn(definitions).put(Work(work.subject, [put("queue", "/", "q", {"id": 1})], heard.append))
+    StandIn(definitions).put(Job(work.subject, [put("queue", "/", "q", {"id": 1})], heard.append))
     assert heard == [None]
     assert connection.tries > connection.busy
     assert [name for kind, _, name, _ in definitions.rows() if kind == "queue"] == ["q"]
@@ -656,7 +657,7 @@ def test_message_that_is_paged_out_expires_in_time(again: bool) -> None:
     if again:
         rig = rig.again(sizes=sizes)
     queue = rig.vhost.queues["q"]
-    assert queue.pages.count > 20
+    assert queue.backlog.pages.count > 20
     rig.later(rig.now + 299)
     assert (queue.ready_count, rig.vhost.queues["grave"].ready_count) == (40, 0)
     rig.later(rig.now + 1)
@@ -675,12 +676,12 @@ def test_stub_that_is_damaged_is_said_and_left_out(caplog: pytest.LogCaptureFixt
         rig.publish(letter(b"%d" % number * 40_000))
         rig.settle_down()
     entries = list(taken(queue))
-    rig.store.strip(queue, entries)
+    rig.store.evict(queue, entries)
     queue.requeue(entries)
     (file,) = (content for name, content in rig.disk.files.items() if name.startswith("journal"))
     file.now[len(file.now) // 2] ^= 1
     taker = Taker(no_ack=True)
-    queue.subscribe(taker)
+    subscribe(queue, taker)
     rig.settle_down()
     assert [body(entry.message)[:1] for entry in taker.taken] == [b"0", b"2"]
     assert (queue.ready_count, queue.ready_bytes, rig.store.damaged_count) == (0, 0, 1)

@@ -126,7 +126,7 @@ def test_delivery_counts_survive_compaction(rig: Rig) -> None:
         entry = rig.take("old")
         entry.queue.requeue([entry])
         through(rig, 40)
-        (stored,) = rig.again().vhost.queues["old"].chain.entries()
+        (stored,) = rig.again().vhost.queues["old"].backlog.front.entries()
         assert stored.delivery_count == count
 
 
@@ -144,7 +144,7 @@ def test_message_that_is_given_back_for_ever_takes_no_more_space(rig: Rig) -> No
     for _ in range(20):
         rig.settle_down()
     assert rig.store.journal.batch == before
-    (stored,) = rig.again().vhost.queues["old"].chain.entries()
+    (stored,) = rig.again().vhost.queues["old"].backlog.front.entries()
     assert stored.delivery_count == 15_000
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.support import Definitions
 
-from leveret.store.committer import Committer, Work
+from leveret.store.committer import Committer, Job
 from leveret.store.definitions import put
 from leveret.store.journal import BatchToWrite, Journal, Removal
 
@@ -44,8 +44,8 @@ def batches(disk: SimulatedDisk, count: int) -> list[BatchToWrite]:
     return found
 
 
-def work(loop: Loop, name: object, subject: BatchToWrite | Removal, **options: bool) -> Work:
-    return Work(subject, [], lambda error: loop.done.append((name, error)), **options)
+def work(loop: Loop, name: object, subject: BatchToWrite | Removal, **options: bool) -> Job:
+    return Job(subject, [], lambda error: loop.done.append((name, error)), **options)
 
 
 def test_batches_are_written_and_synced_in_order(disk: SimulatedDisk, loop: Loop) -> None:
@@ -77,7 +77,7 @@ def test_definitions_are_carried_out_before_the_batch(disk: SimulatedDisk, loop:
         is_removed = batch.segment.file.is_removed
 
     batch.segment.file = Spy()  # type: ignore[assignment]
-    committer.put(Work(batch, [put("queue", "/", "q", {"id": 1})], lambda error: loop.done.append(("q", error))))
+    committer.put(Job(batch, [put("queue", "/", "q", {"id": 1})], lambda error: loop.done.append(("q", error))))
     committer.stop()
     assert seen == [1]
     assert loop.done == [("q", None)]
@@ -129,7 +129,7 @@ def test_definitions_that_cannot_be_changed_are_a_failure(disk: SimulatedDisk, l
     (batch,) = batches(disk, 1)
     disk.faults["change"] = fault
     committer = Committer(definitions, loop.call_soon, sync=True)
-    committer.put(Work(batch, [put("queue", "/", "q", {})], lambda error: loop.done.append(("q", error))))
+    committer.put(Job(batch, [put("queue", "/", "q", {})], lambda error: loop.done.append(("q", error))))
     committer.stop()
     assert loop.done == [("q", fault)]
     assert committer.failed is fault

@@ -4,6 +4,7 @@ import pytest
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.support import Rig, Taker, letter
 
+from leveret.broker.dispatch import subscribe
 from leveret.store.journal import LOOK_EVERY, Journal, merged
 from leveret.store.layout import COMMIT, MARK, MESSAGE, PURGE, REQUEUE, SETTLE
 from leveret.store.records import read_head, read_numbers, read_place
@@ -155,7 +156,7 @@ def test_group_is_in_its_records_and_ends_with_a_commit(rig: Rig) -> None:
     rig.store.enter(group)
     rig.publish(letter(b"y", "b"))
     entry.queue.settle(entry)
-    rig.broker.work.store()
+    rig.broker.storage.write_places()
     rig.store.enter(0)
     rig.store.commit(group)
     assert taken(rig) == [("settle", group, 1, 1, 1), ("message", group, (2, 1)), ("commit", group, 0, 0, 0)]
@@ -199,7 +200,7 @@ def test_without_consumers_acknowledging_nothing_of_it_stays_on_disk(rig: Rig) -
     """SPEC §8.3: a message given to a consumer without acknowledgement in the turn it came does not come back."""
     rig.publish(letter(b"x", "a"))
     taker = Taker()
-    rig.vhost.queues["a"].subscribe(taker)
+    subscribe(rig.vhost.queues["a"], taker)
     assert [entry.seq for entry in taker.taken] == [1]
     rig.settle_down()
     assert rig.again().bodies("a") == []

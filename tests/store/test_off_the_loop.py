@@ -83,7 +83,7 @@ def test_dead_letters_are_read_beside_the_loop(read_where: dict[str, int], persi
     for number in range(60):
         rig.publish(letter(b"%02d" % number + bytes(500), expiration="1000", delivery_mode=2 if persistent else 1))
     rig.settle_down()
-    assert queue.pages.count > 30
+    assert queue.backlog.pages.count > 30
     rig.later(rig.now + 1000)
     rig.settle_down()
     assert (queue.ready_count, dead.ready_count) == (0, 60)

@@ -63,7 +63,7 @@ def test_window_is_full_at_its_size_and_over_with_one_more(what: str, persistent
     seen = []
     for number in range(30):
         rig.publish(sized(1000, number, persistent))
-        seen.append((queue.paged, queue.back_count, queue.pages.count))
+        seen.append((queue.backlog.paged, queue.backlog.back_count, queue.backlog.pages.count))
     assert seen[:8] == [(False, 0, 0)] * 8
     # The one that is over the window is the last in front.
     assert seen[8:18] == [(True, 0, 0), *((True, back, 0) for back in range(1, 8)), (True, 4, 4), (True, 5, 4)]
@@ -73,7 +73,7 @@ def test_window_is_full_at_its_size_and_over_with_one_more(what: str, persistent
         assert body(entry.message)[:4] == number.to_bytes(4, "big")
         entry.queue.settle(entry)
         rig.settle_down()
-    assert (queue.ready_count, queue.ready_bytes, queue.pages.count, queue.back_count) == (0, 0, 0, 0)
+    assert (queue.ready_count, queue.ready_bytes, queue.backlog.pages.count, queue.backlog.back_count) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("over", [-1, 0, 1])
@@ -85,7 +85,7 @@ def test_one_message_at_the_size_of_everything(over: int) -> None:
         for number in range(12):
             rig.publish(sized(size, number, number % 2 == 0))
         rig.settle_down()
-        assert queue.pages.count > 0
+        assert queue.backlog.pages.count > 0
         for number in range(12):
             entry = rig.take("q")
             assert body(entry.message) == number.to_bytes(4, "big") + bytes(size - 4)

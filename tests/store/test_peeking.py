@@ -30,7 +30,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def copy_of_records(queue: Queue) -> Page:
     page = Page(100)
-    for record in queue.pages.span(0, 100):
+    for record in queue.backlog.pages.span(0, 100):
         page.add(*record)
     assert page.count > 5
     return page
@@ -51,7 +51,7 @@ class Broken:
 def test_what_is_paged_out_is_shown_and_stays(rig: Rig) -> None:
     """SPEC §9.4."""
     queue = rig.vhost.queues["q"]
-    count = queue.pages.count
+    count = queue.backlog.pages.count
     told: Told = []
     rig.store.peek(queue, copy_of_records(queue), told.append)
     rig.settle_down()
@@ -60,7 +60,7 @@ def test_what_is_paged_out_is_shown_and_stays(rig: Rig) -> None:
     first = int(body(entries[0].message).rstrip(b"."))
     assert [int(body(entry.message).rstrip(b".")) for entry in entries] == list(range(first, first + len(entries)))
     assert [entry.seq for entry in entries] == list(range(first + 1, first + 1 + len(entries)))
-    assert queue.pages.count == count
+    assert queue.backlog.pages.count == count
 
 
 @pytest.mark.parametrize("octets", [None, b"\x00", b"\xff", b""])

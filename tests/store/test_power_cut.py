@@ -40,6 +40,7 @@ from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.store import store as store_module
 from leveret.store.definitions import Change
+from leveret.store.journal import ledger_of
 from leveret.store.layout import SPILL_NUMBER
 from leveret.wire.content import PERSISTENT
 from leveret.wire.values import Table
@@ -159,7 +160,7 @@ class Life:
     def state(self) -> State:
         must = {queue_id: {entry[0]: entry for entry in entries} for queue_id, entries in self.rig.contents().items()}
         for entry in self.unacked:
-            queue_id = entry.queue.ledger.queue_id
+            queue_id = ledger_of(entry.queue).queue_id
             if queue_id in must and entry.message.flags & PERSISTENT:
                 must[queue_id][entry.seq] = facts(self.rig.whole(entry))
         for (queue_id, seq), entry_facts in self.settling.items():
@@ -276,7 +277,7 @@ class Life:
                 self.unacked.append(entry)
                 _, content, _, _ = facts(entry)
                 assert content in self.world.published
-                self.world.delivered[queue.ledger.queue_id, entry.seq] = content
+                self.world.delivered[ledger_of(queue).queue_id, entry.seq] = content
 
     def get_without_ack(self) -> None:
         self.queue().take(True)
@@ -293,7 +294,7 @@ class Life:
     def settled(self, entries: list[Entry]) -> list[Entry]:
         """What is done with these now is done in a deleted queue too."""
         for entry in entries:
-            _, had = self.deleted.get(entry.queue.ledger.queue_id, (None, {}))
+            _, had = self.deleted.get(ledger_of(entry.queue).queue_id, (None, {}))
             had.pop(entry.seq, None)
         return entries
 
@@ -312,7 +313,7 @@ class Life:
     def refuse(self, entry: Entry) -> None:
         queue = entry.queue
         if queue.traits.dead_letter_exchange is not None and not queue.deleted:
-            self.rejected.add((queue.ledger.queue_id, entry.seq))
+            self.rejected.add((ledger_of(queue).queue_id, entry.seq))
         queue.reject(entry)
 
     def pass_time(self) -> None:
@@ -325,7 +326,7 @@ class Life:
         queue.purge()
         if queue.discard is not None:
             # Some stay, so each of the others is said to be gone, one after the other.
-            self.purges.append(Purge(queue.ledger.queue_id, queue.discard, {entry[0]: entry for entry in ready}))
+            self.purges.append(Purge(ledger_of(queue).queue_id, queue.discard, {entry[0]: entry for entry in ready}))
 
     def delete(self) -> None:
         self.remove(self.queue())
@@ -345,7 +346,7 @@ class Life:
         if len(self.rig.vhost.queues) < FEW:
             return
         state = self.state()
-        queue_id = queue.ledger.queue_id
+        queue_id = ledger_of(queue).queue_id
         # What it has of a transaction counts later, perhaps.
         ready = {entry[0]: entry for entry in self.rig.contents()[queue_id]}
         self.deleted[queue_id] = queue, {**ready, **state.must[queue_id], **state.may.get(queue_id, {})}
@@ -366,7 +367,7 @@ class Life:
 
     def declare(self, name: str) -> None:
         declare(self.rig, name)
-        self.promised[self.rig.vhost.queues[name].ledger.queue_id] = self.rig.store.position()
+        self.promised[ledger_of(self.rig.vhost.queues[name]).queue_id] = self.rig.store.position()
 
     def begin_commit(self) -> None:
         if self.commit is not None:
@@ -385,7 +386,7 @@ class Life:
             for entry in entries:
                 entry_facts = facts(self.rig.whole(entry))
                 if entry.message.flags & PERSISTENT:
-                    self.settling[entry.queue.ledger.queue_id, entry.seq] = entry_facts
+                    self.settling[ledger_of(entry.queue).queue_id, entry.seq] = entry_facts
                 # Only what dies is somewhere else then, and was in one queue only.
                 if how == REJECTED and entry.queue.traits.dead_letter_exchange is not None:
                     self.rejecting.add(entry_facts[1])
@@ -558,8 +559,8 @@ def test_power_cuts_hit_paging_and_compaction_too() -> None:
     for _ in range(40):
         life.live(50)
         life.write()
-        paged += sum(queue.pages.count for queue in rig.store.queues.values())
-        loading += len([queue for queue in rig.store.queues.values() if queue.loading is not None])
+        paged += sum(queue.backlog.pages.count for queue in rig.store.queues.values())
+        loading += len([queue for queue in rig.store.queues.values() if queue.backlog.loading is not None])
         stubs += len([entry for entry in life.unacked if is_stub(entry.message)])
     numbers = sorted(rig.store.journal.segments)
     assert numbers[0] > 1

@@ -7,6 +7,7 @@ from tests.properties.dialogue import EVERY_TYPE
 from tests.store.support import NOW, Rig, Taker, body, letter
 
 from leveret.broker.broker import add_guest
+from leveret.broker.dispatch import subscribe
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.rewriting import make_origin
 from leveret.broker.vhost import VirtualHost
@@ -26,7 +27,7 @@ def headers(entry: Entry) -> dict[str, Any]:
 
 
 def ready(rig: Rig, name: str) -> list[Entry]:
-    return rig.vhost.queues[name].chain.entries()
+    return rig.vhost.queues[name].backlog.front.entries()
 
 
 # Definitions
@@ -396,7 +397,7 @@ def test_consumer_gets_what_is_back(rig: Rig) -> None:
         rig.publish(letter(b"%d" % number))
     again = rig.restarted()
     taker = Taker()
-    again.vhost.queues["q"].subscribe(taker)
+    subscribe(again.vhost.queues["q"], taker)
     again.publish(letter(b"new"))
     assert [body(entry.message) for entry in taker.taken] == [b"0", b"1", b"2", b"new"]
     assert again.restarted().bodies("q") == []
@@ -428,7 +429,7 @@ def test_stub_that_is_given_back_to_a_quorum_queue_goes_to_its_end(rig: Rig) -> 
         rig.publish(letter(b"%d" % number))
     rig.settle_down()
     queue, entry = rig.vhost.queues["q"], rig.take("q")
-    rig.store.strip(queue, [entry])
+    rig.store.evict(queue, [entry])
     rig.settle_down()
     assert is_stub(entry.message)
     queue.requeue([entry], True)

@@ -205,7 +205,7 @@ def test_group_without_its_commit_does_not_count() -> None:
     rig.store.enter(group)
     rig.publish(letter(b"in it"))
     entry.queue.settle(entry)
-    rig.broker.work.store()
+    rig.broker.storage.write_places()
     rig.store.enter(0)
     rig.settle_down()
     assert rig.again().bodies("q") == [b"0.0"]
@@ -237,7 +237,7 @@ def test_after_an_unclean_end_all_are_redelivered_and_after_a_clean_one_those_th
     rig.settle_down()
 
     def flags(rig: Rig) -> list[tuple[bool, int]]:
-        return [(entry.redelivered, entry.delivery_count) for entry in rig.vhost.queues["q"].chain.entries()]
+        return [(entry.redelivered, entry.delivery_count) for entry in rig.vhost.queues["q"].backlog.front.entries()]
 
     assert flags(rig.again()) == [(True, 1), (True, 0), (True, 0)]
     assert flags(rig.restarted()) == [(True, 1), (False, 0), (False, 0)]

@@ -55,9 +55,9 @@ def test_queues_that_were_unused_for_longest_leave_memory_first() -> None:
     assert held >= 10 * SIZE
     relief = relieve(rig, 2 * held + ENTRY_BYTES)
     assert (relief.done, relief.helped) == (True, True)
-    assert [rig.vhost.queues[name].pages.count for name in ("first", "second", "third")] == [9, 0, 0]
+    assert [rig.vhost.queues[name].backlog.pages.count for name in ("first", "second", "third")] == [9, 0, 0]
     relieve(rig, held + 2 * ENTRY_BYTES)
-    assert [rig.vhost.queues[name].pages.count for name in ("first", "second", "third")] == [9, 9, 0]
+    assert [rig.vhost.queues[name].backlog.pages.count for name in ("first", "second", "third")] == [9, 9, 0]
     assert not relieve(rig, held + 2 * ENTRY_BYTES).helped
     rig.settle_down()
     rig.check([])
@@ -78,12 +78,12 @@ def test_nothing_is_added_to_much_that_waits_for_the_disk() -> None:
     assert (relief.paused, relief.done, relief.helped) == (True, False, False)
     relief = relieve(rig, 0, rig.store.unsynced_size() + 1)
     assert (relief.paused, relief.done, relief.helped) == (True, False, True)
-    assert sorted(rig.vhost.queues[name].pages.count for name in ("a", "b")) == [0, 9]
+    assert sorted(rig.vhost.queues[name].backlog.pages.count for name in ("a", "b")) == [0, 9]
     rig.committer.held = False
     rig.settle_down()
     assert relief.run(rig.broker.work)
     assert relief.done
-    assert sorted(rig.vhost.queues[name].pages.count for name in ("a", "b")) == [9, 9]
+    assert sorted(rig.vhost.queues[name].backlog.pages.count for name in ("a", "b")) == [9, 9]
 
 
 def test_little_and_what_is_being_brought_back_is_left_alone() -> None:
@@ -96,7 +96,7 @@ def test_little_and_what_is_being_brought_back_is_left_alone() -> None:
         rig.publish(letter(numbered(number)))
     rig.settle_down()
     rig.committer.held = True
-    while queue.loading is None:
+    while queue.backlog.loading is None:
         assert queue.take(True) is not None
     assert not relieve(rig).helped
 
@@ -154,7 +154,7 @@ def test_beyond_the_window_only_places_stay(arguments: Table, persistent: bool) 
         properties: dict[str, Any] = {"priority": number % 3, "headers": {HEADER: number}}
         rig.publish(letter(numbered(number), delivery_mode=2 if persistent else 1, **properties))
     assert in_memory(queue) <= SIZES.window_bytes // SIZE + SIZES.page_count + 1
-    assert queue.shelved_bytes == (count - in_memory(queue)) * SIZE
+    assert queue.backlog.stub_bytes == (count - in_memory(queue)) * SIZE
     rig.settle_down()
     if persistent:
         rig = rig.restarted(sizes=SIZES)
@@ -167,7 +167,7 @@ def test_beyond_the_window_only_places_stay(arguments: Table, persistent: bool) 
     assert queue.ready_count == count + (0 if "x-message-deduplication" in arguments else 1)
     ranked = [*sorted(range(count), key=lambda number: -(number % 3)), 59]
     assert take_all(rig, queue) == (ranked if "x-max-priority" in arguments else list(range(count)))
-    assert queue.shelved_bytes == 0
+    assert queue.backlog.stub_bytes == 0
     # And no longer, when it has gone.
     rig.publish(letter(numbered(59), headers={HEADER: 59}))
     assert queue.ready_count == 1
@@ -175,7 +175,7 @@ def test_beyond_the_window_only_places_stay(arguments: Table, persistent: bool) 
 
 
 def in_memory(queue: Queue) -> int:
-    return len([entry for entry in queue.chain.entries() if not is_stub(entry.message)])
+    return len([entry for entry in queue.backlog.front.entries() if not is_stub(entry.message)])
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -204,5 +204,5 @@ def test_what_is_delayed_leaves_memory_and_comes_out_in_time(persistent: bool) -
         rig.later(start + 1000 * second)
         rig.settle_down()
         assert out.ready_count == second - 40
-    assert waiting.shelved_bytes == 0
+    assert waiting.backlog.stub_bytes == 0
     assert take_all(rig, out) == list(reversed(range(60)))

@@ -5,6 +5,7 @@ from tests.store.support import NOW, Rig, letter
 
 from leveret.broker.tally import Tally
 from leveret.protocol.confirms import Confirms
+from leveret.store.journal import ledger_of
 from leveret.wire.output import Output
 
 
@@ -131,17 +132,17 @@ def test_confirm_waits_for_the_sync_and_is_refused_when_that_fails(rig: Rig) -> 
     for number in range(2):
         rig.publish(letter(b"%d" % number))
         confirms.published += 1
-        confirms.persistent = True
-        confirms.tell(output, rig.store)
+        confirms.wait_for(rig.store)
+        confirms.tell(output)
         rig.turn()
     assert heard() == []
     rig.committer.run(1)
-    confirms.tell(output, rig.store)
+    confirms.tell(output)
     assert heard() == [(80, 1)]
     rig.disk.faults["sync"] = full()
     rig.turn()
     rig.committer.run()
-    confirms.tell(output, rig.store)
+    confirms.tell(output)
     assert heard() == []
     confirms.lose(output)
     assert heard() == [(120, 2)]
@@ -185,11 +186,11 @@ def test_id_is_not_used_again_when_the_power_goes_between_row_and_record(rig: Ri
 def test_id_is_not_used_again_after_everything_of_it_is_gone(rig: Rig) -> None:
     """SPEC §8.1: ids grow, whatever is left of queues."""
     rig.committer.held = False
-    first = rig.vhost.queues["q"].ledger.queue_id
+    first = ledger_of(rig.vhost.queues["q"]).queue_id
     rig.vhost.remove_queue(rig.vhost.queues["q"])
     rig.settle_down()
     again = rig.restarted()
-    assert again.queue("q").ledger.queue_id > first
+    assert ledger_of(again.queue("q")).queue_id > first
 
 
 def test_vhost_made_anew_keeps_its_queues_when_the_old_one_is_taken_apart(rig: Rig) -> None:

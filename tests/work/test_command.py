@@ -78,7 +78,7 @@ def test_handler_that_never_ends_does_not_keep_the_process(
         place.publish(exchange, "k", b"stuck")
         eventually(lambda: notes(tmp_path) == ["stuck"])
         assert process.stop() == 0
-        assert "a handler was still at work after 0.3 s; its message goes to others" in process.log
+        assert "a handler was still running after 0.3 s; its message is requeued" in process.log
     assert [(method.redelivered, body) for method, _, body in place.take(f"{exchange}.s")] == [(True, b"stuck")]
 
 
@@ -177,21 +177,21 @@ def test_changed_files_are_begun_anew(place: Place, tmp_path: Path, exchange: st
         more = exchange_file(f"{exchange}2", subscription("some_notes:note"))
         write(tmp_path / "more.json", more)
         process.says(f"{exchange}2.s/1: listening")
-        assert process.log.count("files have changed: beginning anew") == 1
+        assert process.log.count("files have changed: restarting") == 1
 
         write(tmp_path / "more.json", {**more, "Type": "Sideways"})
-        process.says("going on with what was there before")
+        process.says("not restarting: still running the previous version")
         assert f"leveret: more.json: exchange {exchange}2: Type: must be one of" in process.log
         write(tmp_path / "more.json", more)
-        process.says("files have changed: beginning anew", 2)
+        process.says("files have changed: restarting", 2)
         process.says(f"{exchange}2.s/1: listening", 2)
 
         handlers(tmp_path, "def note(", "some_notes")
-        process.says("going on with what was there before", 2)
+        process.says("not restarting: still running the previous version", 2)
         place.publish(f"{exchange}2", "k", b"before")
         eventually(lambda: notes(tmp_path) == ["before"])
         handlers(tmp_path, NOTES.replace("message.body.decode()", "message.body.decode().upper()"), "some_notes")
-        process.says("files have changed: beginning anew", 3)
+        process.says("files have changed: restarting", 3)
         process.says(f"{exchange}2.s/1: listening", 3)
         place.publish(f"{exchange}2", "k", b"after")
         eventually(lambda: notes(tmp_path) == ["before", "AFTER"])
@@ -205,11 +205,11 @@ def test_sighup_begins_anew(place: Place, tmp_path: Path, exchange: str) -> None
         process.says(": listening")
         write(tmp_path / "more.json", {"Name": ""})
         process.popen.send_signal(signal.SIGHUP)
-        process.says("going on with what was there before")
+        process.says("not restarting: still running the previous version")
         write(tmp_path / "more.json", exchange_file(f"{exchange}2", subscription("some_notes:note")))
         process.popen.send_signal(signal.SIGHUP)
         process.says(f"{exchange}2.s/1: listening")
-        assert "SIGHUP: beginning anew" in process.log
+        assert "SIGHUP: restarting" in process.log
         assert process.stop() == 0
 
 
@@ -251,7 +251,7 @@ def test_signal_while_it_begins_anew_is_the_end(place: Place, tmp_path: Path, ex
         os.utime(tmp_path / "shop.json")
         eventually(lambda: place.consumers(f"{exchange}.s") == 0)
         assert process.stop() == 0
-        assert "beginning anew" not in process.log
+        assert "restarting" not in process.log
 
 
 def test_terminal_shows_how_it_goes(place: Place, tmp_path: Path, exchange: str) -> None:

@@ -12,8 +12,8 @@ import yaml
 from tests.server.support import Process, eventually
 from tests.work.support import ROOT, Place, WorkProcess
 
-from leveret.work.files import read
-from leveret.work.metadata import EXCHANGE_FIELDS, SUBSCRIPTION_FIELDS
+from leveret.work.subscription import EXCHANGE_FIELDS, SUBSCRIPTION_FIELDS
+from leveret.work.subscription_file import read_files
 
 README = ROOT / "README.md"
 DOCUMENTS = ROOT / "docs" / "subscriptions.md"
@@ -65,7 +65,7 @@ def test_samples_of_the_documents_are_right(tmp_path: Path) -> None:
     sample = yaml.safe_load(block(text, "yaml"))
     sample["Subscriptions"][0]["Handler"] = ["true"]
     (tmp_path / "sample.yaml").write_text(yaml.safe_dump(sample))
-    assert [exchange.name for exchange in read([tmp_path / "sample.yaml"])] == ["shop"]
+    assert [exchange.name for exchange in read_files([tmp_path / "sample.yaml"])] == ["shop"]
     for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         compile(code, "sample", "exec")
 

@@ -267,7 +267,7 @@ def test_what_becomes_of_a_message(seen: Seen, broker: str, acknowledge: str, re
 @pytest.mark.parametrize(("acknowledge", "reject"), REFUSED_PAIRS)
 def test_pairs_that_make_no_sense_are_refused(acknowledge: str, reject: str) -> None:
     one = Subscription(name="s", handler=print, acknowledge_policy=acknowledge, reject_policy=reject)
-    with pytest.raises(BadSubscriptions, match=f"RejectPolicy: {reject} is of no use with {acknowledge}"):
+    with pytest.raises(BadSubscriptions, match=f"RejectPolicy: {reject} cannot be combined with {acknowledge}"):
         Runtime("amqp://127.0.0.1:1", [Exchange("x", subscriptions=[one])])
 
 

@@ -5,10 +5,6 @@ from leveret.broker.work cimport Task, Work
 
 cdef int DISCARD_PIECE, PAGE_COST, FAREWELL_PIECE, FAREWELL_COST
 
-cdef class Dispatch(Task):
-    cdef public object queue
-    cpdef bint run(self, Work work) except -1
-
 cdef class Farewell(Task):
     cdef list _consumers
     cdef Py_ssize_t _at
@@ -19,14 +15,11 @@ cdef class Expire(Task):
     cdef object _queue
     cpdef bint run(self, Work work) except -1
 
-cdef class Trim(Task):
-    cdef object _queue
-    cpdef bint run(self, Work work) except -1
-
 cdef class Discard(Task):
     cdef public bint done
+    cdef object _storage
     cdef list _heads
-    cdef object _ledger
+    cdef object _settler
     cdef list _pages
     @cython.locals(entry=Entry)
     cpdef bint run(self, Work work) except -1

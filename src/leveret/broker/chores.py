@@ -1,11 +1,12 @@
 """What a queue leaves for later: tasks on the work list that go on where a spent budget stopped."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leveret.broker.chain import unchain
 from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry
 from leveret.broker.pages import Page
+from leveret.broker.storage import Settler, Storage
 from leveret.broker.work import Task, Work
 
 if TYPE_CHECKING:
@@ -17,20 +18,6 @@ FAREWELL_PIECE = 20
 FAREWELL_COST = 5
 # What giving a page free costs in the budget of a pass.
 PAGE_COST = 128
-
-
-class Dispatch(Task):
-    """Goes on with a queue's deliveries that a spent budget interrupted."""
-
-    __slots__ = ("queue",)
-
-    def __init__(self, queue: "Queue") -> None:
-        self.queue = queue
-
-    def run(self, work: Work) -> bool:
-        self.queue.deferred = False
-        self.queue.dispatch()
-        return True
 
 
 class Farewell(Task):
@@ -65,32 +52,21 @@ class Expire(Task):
         return self._queue.expire_some(work.now)
 
 
-class Trim(Task):
-    """Goes on dropping what a new limit is too low for."""
-
-    __slots__ = ("_queue",)
-
-    def __init__(self, queue: "Queue") -> None:
-        self._queue = queue
-
-    def run(self, work: Work) -> bool:
-        return self._queue.trim_some()
-
-
 class Discard(Task):
     """Frees chains of entries a piece at a time: a million at once would stop the loop, or overflow the stack."""
 
-    __slots__ = ("_heads", "_ledger", "_pages", "done")
+    __slots__ = ("_heads", "_pages", "_settler", "_storage", "done")
 
-    def __init__(self, heads: list[Entry], ledger: Any, pages: list[Page]) -> None:
+    def __init__(self, storage: Storage, heads: list[Entry], pages: list[Page], settler: Settler | None) -> None:
         self.done = False
+        self._storage = storage
         self._heads = heads
-        self._ledger = ledger
+        self._settler = settler
         self._pages = pages
 
     def run(self, work: Work) -> bool:
         if self._pages:
-            work.storage.forget(self._pages.pop(), self._ledger)
+            self._storage.forget(self._pages.pop(), self._settler)
             work.left -= PAGE_COST
             return False
         for _ in range(DISCARD_PIECE):
@@ -103,7 +79,7 @@ class Discard(Task):
                 entry.next = None
             # What was dropped from the middle has left before.
             if entry.location != 0 and entry.waiting:
-                work.storage.forget_entry(entry, self._ledger)
+                self._storage.forget_entry(entry, self._settler)
         work.left -= DISCARD_PIECE // 8
         return False
 

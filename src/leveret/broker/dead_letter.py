@@ -11,6 +11,7 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message, Origin, is_stub
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
@@ -60,7 +61,7 @@ class Burial(Task):
 
     def _fetch(self, work: Work) -> None:
         """Have the next ones read; it goes on then."""
-        sizes = self._queue.sizes
+        sizes = self._queue.backlog.sizes
         stubs = []
         count = body_bytes = 0
         for entry, _ in islice(self._queue.dead, sizes.page_count):
@@ -76,13 +77,13 @@ class Burial(Task):
             self._fetched = count
             work.add(self)
 
-        work.storage.fetch_all(self._queue, stubs, fetched)
+        self._queue.storage.fetch_all(self._queue, stubs, fetched)
 
     def bury(self, entry: Entry, reason: str, work: Work) -> None:
         """Publish one of them, and have storage forget it here."""
         work.left -= REWRITE_COST
         try:
-            message = work.storage.fetch(entry)
+            message = self._queue.storage.fetch(entry)
             work.left -= message.header_size // OCTETS_A_UNIT
             self._bury(message, reason, work.now)
         except (ValueError, Damaged) as error:
@@ -111,7 +112,7 @@ class Burial(Task):
             if reason != "rejected" and not queue.hidden and is_cycle(queue.name, properties.headers or {}):
                 self._warn(queue.title)
             else:
-                queue.accept(dead, now)
+                push(queue, dead, now)
 
     def _warn(self, title: str) -> None:
         if title not in self._warned and len(self._warned) < WARNED_MAX:

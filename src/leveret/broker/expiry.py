@@ -59,15 +59,15 @@ class Expiry(Timer):
 
     def _forget_stale(self) -> None:
         queue = self._queue
-        if len(self._entries) > STALE_MAX + 2 * (queue.ready_count - queue.pages.count):
+        if len(self._entries) > STALE_MAX + 2 * (queue.backlog.count - queue.backlog.pages.count):
             self._entries = {seq: entry for seq, entry in self._entries.items() if entry.waiting}
-        if len(self._heap) > STALE_MAX + 2 * queue.ready_count:
+        if len(self._heap) > STALE_MAX + 2 * queue.backlog.count:
             self._heap = [item for item in self._heap if self._is_ready(item & SEQ_MASK)]
             heapify(self._heap)
 
     def _is_ready(self, seq: int) -> bool:
         entry = self._entries.get(seq)
-        return self._queue.pages.has(seq) if entry is None else entry.waiting
+        return self._queue.backlog.pages.has(seq) if entry is None else entry.waiting
 
     def paged_out(self, entry: Entry) -> None:
         """A message with a time of its own is in memory no more."""
@@ -91,17 +91,16 @@ class Expiry(Timer):
     def drop_some(self, now: int) -> bool:
         """Have the queue drop what has expired, as far as the budget goes; True if nothing expired is left."""
         queue = self._queue
-        chain, work = queue.chain, queue.work
+        front, work = queue.backlog.front, queue.work
         while work.left > 0:
             if queue.cut:
                 self.cut_first()
-            entry = chain.first()
+            entry = front.first()
             # What stays for a time of its own goes in the order of these times, not as it came.
             if entry is None or not 0 < entry.expires_at <= now or queue.traits.stay_of is not None:
                 seq = self._next_seq(now)
                 if seq == 0:
-                    self._set_next(chain.first())
-                    queue.dispatch()
+                    self._set_next(front.first())
                     return True
                 entry = self._entries.pop(seq, None)
                 if entry is None:
@@ -145,8 +144,8 @@ class Expiry(Timer):
         looked at.
         """
         queue = self._queue
-        if isinstance(queue.chain, Priorities):
-            for entry in queue.chain.entries():
+        if isinstance(queue.backlog.front, Priorities):
+            for entry in queue.backlog.front.entries():
                 if not entry.expires_at or entry.expires_at > latest:
                     entry.expires_at = latest
                     self._watch(entry)
@@ -166,9 +165,9 @@ class Expiry(Timer):
         """Give the first message the time that changes have left it."""
         assert self._cuts is not None
         queue = self._queue
-        entry = queue.chain.first()
+        entry = queue.backlog.front.first()
         # What is unacknowledged may come back before the first, and what is paged out comes next.
-        if queue.unacked_count == 0 and (entry is not None or not queue.paged):
+        if queue.unacked_count == 0 and (entry is not None or not queue.backlog.paged):
             self._cuts.forget(queue.next_seq if entry is None else entry.seq)
         if entry is not None:
             self._cuts.apply(entry)

@@ -126,7 +126,7 @@ class Policy:
             self.pattern = Pattern(pattern)
         except BadPattern as error:
             raise PreconditionFailed(f"pattern should be regular expression but is invalid: {error}") from None
-        if apply_to not in APPLY_TO:
+        if not isinstance(apply_to, str) or apply_to not in APPLY_TO:
             raise PreconditionFailed(
                 f"apply-to '{apply_to}' unrecognised; should be one of: 'queues', 'classic_queues',  "
                 "'quorum_queues', 'streams', 'exchanges', or 'all'"

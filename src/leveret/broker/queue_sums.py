@@ -22,10 +22,10 @@ class QueueSums:
         """Add those of a vhost."""
         self.queues += len(queues)
         for queue in queues.values():
-            self.ready += queue.ready_count
+            self.ready += queue.backlog.count
             self.unacked += queue.unacked_count
-            self.ready_bytes += queue.ready_bytes
+            self.ready_bytes += queue.backlog.body_bytes
             self.unacked_bytes += queue.unacked_bytes
             self.consumers += len(queue.rotation.everyone)
-            self.paged += queue.pages.count
-            self.paged_bytes += queue.pages.body_bytes
+            self.paged += queue.backlog.pages.count
+            self.paged_bytes += queue.backlog.pages.body_bytes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import Traits
 from leveret.broker.binding import Binding
+from leveret.broker.dispatch import push
 from leveret.broker.exchange import FanoutExchange
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
@@ -51,7 +52,7 @@ class Replay(Task):
 
     def _give(self, message: Message, now: int) -> None:
         if isinstance(self._destination, Queue):
-            self._destination.accept(message, now)
+            push(self._destination, message, now)
         else:
             self._vhost.publish(self._destination, message, now)
 
@@ -91,7 +92,7 @@ class RecentHistoryExchange(FanoutExchange):
 
     def _add(self, binding: Binding) -> None:
         FanoutExchange._add(self, binding)
-        messages = [entry.message for entry in self._history.chain.entries()]
+        messages = [entry.message for entry in self._history.backlog.front.entries()]
         if messages:
             self._vhost.work.add(Replay(self._vhost, messages, binding.destination))
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
-from leveret.broker.shelf import put
 from leveret.broker.work import Task, Work
 
 if TYPE_CHECKING:
@@ -75,13 +74,13 @@ class Relief(Task):
 
     def _relieve(self, queue: Queue, work: Work) -> None:
         before = held_bytes(queue)
-        work.left -= 1 + (queue.ready_count - queue.pages.count) // MESSAGES_A_COST
-        if queue.deleted or queue.loading is not None:
+        work.left -= 1 + (queue.backlog.count - queue.backlog.pages.count) // MESSAGES_A_COST
+        if queue.deleted or queue.backlog.loading is not None:
             return
         if queue.traits.pageable():
             self._storage.page_out_all(queue)
         else:
-            put(queue, queue.chain.entries())
+            queue.backlog.evict(queue, queue.backlog.front.entries())
         freed = before - held_bytes(queue)
         self._held -= freed
         self.helped = self.helped or freed > 0
@@ -94,9 +93,10 @@ def delaying(vhost: "VirtualHost") -> list[Queue]:
 
 def held_bytes(queue: Queue) -> int:
     """About how much of what a queue has ready is in memory, and need not be."""
-    size = queue.ready_bytes - queue.pages.body_bytes - queue.shelved_bytes
-    count = queue.ready_count - queue.pages.count if queue.traits.pageable() else 0
-    if isinstance(queue.loading, Page):
-        size -= queue.loading.body_bytes
-        count -= queue.loading.live_count
+    backlog = queue.backlog
+    size = backlog.body_bytes - backlog.pages.body_bytes - backlog.stub_bytes
+    count = backlog.count - backlog.pages.count if queue.traits.pageable() else 0
+    if isinstance(backlog.loading, Page):
+        size -= backlog.loading.body_bytes
+        count -= backlog.loading.live_count
     return max(0, size) + count * ENTRY_BYTES

@@ -1,4 +1,5 @@
 cimport cython
+from leveret.broker.dispatch cimport push
 from leveret.broker.exchange cimport Exchange
 from leveret.broker.message cimport Message
 from leveret.broker.queue cimport Queue

@@ -6,6 +6,7 @@ while there still are bindings to it. All that is looked at counts in the budget
 message.
 """
 
+from leveret.broker.dispatch import push
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
@@ -78,7 +79,7 @@ class Router:
     def keep(self, message: Message, now: int) -> None:
         """Give a message to the queues on its last route that keep it without being destinations."""
         for queue in self._keepers:
-            queue.accept(message, now)
+            push(queue, message, now)
 
     def _varies(self, source: Exchange, properties: Properties | None) -> None:
         self.cacheable = False

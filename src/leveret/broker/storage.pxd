@@ -1,10 +1,16 @@
-from leveret.broker.message cimport Message
+from leveret.broker.message cimport Entry, Message
 from leveret.broker.pages cimport Sizes
+
+cdef int PLACED_MAX
 
 cdef class Storage:
     cdef public long long synced
     cdef public long long damaged_count
     cdef public bint pages
     cdef public Sizes sizes
+    cdef Message _placing
+    cdef list _placed
     cpdef long long position(self)
+    cpdef place(self, Message message, object queue, Entry entry)
+    cpdef write_places(self)
     cpdef append(self, Message message, list placed)

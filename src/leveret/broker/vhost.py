@@ -16,6 +16,7 @@ from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum
 from leveret.broker.binding import Binding, frozen
 from leveret.broker.dead_letter import Burial
 from leveret.broker.delayed import DelayedExchange
+from leveret.broker.dispatch import push
 from leveret.broker.equivalence import check_same, check_same_argument
 from leveret.broker.exchange import NOBODY, DefaultExchange, Exchange
 from leveret.broker.exchange_types import PLAIN_TYPES
@@ -600,7 +601,7 @@ class VirtualHost:
         queues = self.router.route_all(exchange, keys, properties)
         self.router.keep(message, now)
         for queue in queues:
-            queue.accept(message, now)
+            push(queue, message, now)
 
 
 def _policy_facts(value: Any) -> dict[str, Any]:

@@ -1,8 +1,5 @@
 cimport cython
-from leveret.broker.message cimport Entry, Message
 from leveret.broker.storage cimport Storage
-
-cdef int PLACED_MAX
 
 cdef class Task:
     cpdef bint run(self, Work work) except -1
@@ -12,12 +9,8 @@ cdef class Work:
     cdef public long long now
     cdef public object flooded
     cdef public Storage storage
-    cdef public Message placing
-    cdef public list placed
     cdef list _tasks
     cdef Py_ssize_t _head
-    cpdef place(self, Message message, object queue, Entry entry)
-    cpdef store(self)
     cpdef void add(self, Task task)
     cpdef void begin(self)
     @cython.locals(tasks=list)

@@ -15,7 +15,6 @@ Knows nothing of queues, sockets or clocks.
 import logging
 from typing import Any
 
-from leveret.broker.message import Entry, Message
 from leveret.broker.storage import Storage
 from leveret.errors import AMQPError
 
@@ -23,8 +22,6 @@ PASS_BUDGET = 2000
 FORGET_FROM = 64
 # A table of so many octets takes as long to decode as one operation of a queue.
 OCTETS_A_UNIT = 32
-# Two for each place; a message in more queues is stored in pieces.
-PLACED_MAX = 2000
 
 log = logging.getLogger("leveret.broker")
 
@@ -42,39 +39,21 @@ class Task:
 class Work:
     """One broker's budget and task list.
 
-    `now` is the time of the pass (ms); `flooded` is a queue that it has made, or kept, very full. `placing` is the message
-    that took places in durable queues last, and `placed` are they; storage hears of them when another one comes.
+    `now` is the time of the pass (ms); `flooded` is a queue that it has made, or kept, very full.
     """
 
-    __slots__ = ("_head", "_tasks", "flooded", "left", "now", "placed", "placing", "storage")
+    __slots__ = ("_head", "_tasks", "flooded", "left", "now", "storage")
 
     def __init__(self) -> None:
         self.left = PASS_BUDGET
         self.now = 0
         self.flooded: Any = None
         self.storage = Storage()
-        self.placing: Message | None = None
-        self.placed: list[Any] = []
         self._tasks: list[Task] = []
         self._head = 0
 
     def __bool__(self) -> bool:
         return self._head < len(self._tasks)
-
-    def place(self, message: Message, queue: Any, entry: Entry) -> None:
-        """A message took a place that must be stored."""
-        if self.placing is not message or len(self.placed) >= PLACED_MAX:
-            self.store()
-            self.placing = message
-        self.placed.append(queue)
-        self.placed.append(entry)
-
-    def store(self) -> None:
-        """Tell storage of the places taken."""
-        if self.placing is not None:
-            self.storage.append(self.placing, self.placed)
-            self.placing = None
-            self.placed = []
 
     def add(self, task: Task) -> None:
         self._tasks.append(task)

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+# An object of an answer; the API's documentation says what is in it.
+JsonObject = dict[str, Any]
+
 SOCKET_NAME = "control.sock"
 TIMEOUT_S = 60.0
 
@@ -68,7 +71,7 @@ class Api:
         name, password = unquote(self._url.username or "guest"), unquote(self._url.password or "guest")
         return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
 
-    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
+    def ask(self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None) -> Any:
         """What the broker answers, decoded if it is JSON; None if that is nothing."""
         data = None if body is None else json.dumps(body).encode()
         connection = self._connection()
@@ -91,7 +94,7 @@ class Api:
     def get(self, path: str) -> Any:
         return self.ask("GET", path)
 
-    def put(self, path: str, body: Any) -> None:
+    def put(self, path: str, body: object) -> None:
         self.ask("PUT", path, body)
 
     def delete(self, path: str, headers: dict[str, str] | None = None) -> None:

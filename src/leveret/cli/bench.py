@@ -13,9 +13,8 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from multiprocessing.queues import Queue
-from typing import Any, TypeAlias
+from typing import TypedDict, Unpack
 
 import click
 
@@ -50,9 +49,8 @@ SAMPLES_A_READ = 16
 PERCENTILES = (50, 95, 99, 99.9)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What was asked for, under the names of the options."""
+class BenchOptions(TypedDict):
+    """The options of the command."""
 
     url: str
     publishers: int
@@ -67,33 +65,36 @@ class Plan:
     name: str | None
 
 
-@dataclass(slots=True)
-class Report:
-    """What a worker has done since its last report; its last one has the `seconds` it was at work, or what went wrong."""
-
-    published: int = 0
-    confirmed: int = 0
-    consumed: int = 0
-    late: list[float] = field(default_factory=list)
-    seconds: float | None = None
-    error: str = ""
-
-
-@dataclass(slots=True)
-class Figures:
-    """What a run has shown; in JSON under these names."""
+class Report(TypedDict, total=False):
+    """What a publisher or consumer has done since its last report; `seconds` in its last one, `error` if it failed."""
 
     published: int
     confirmed: int
     consumed: int
+    late: list[float]
+    seconds: float
+    error: str
+
+
+class Totals(TypedDict):
+    """The sums of all reports."""
+
+    published: int
+    confirmed: int
+    consumed: int
+
+
+class Figures(Totals):
+    """The result."""
+
     seconds: float
     publish_rate: int
     consume_rate: int
     latency: dict[str, float]
 
 
-Told: TypeAlias = "Queue[Report]"
-Worker: TypeAlias = "Callable[[Client, Plan, str, Told], None]"
+# What a process does: publish or consume.
+Act = Callable[[Client, BenchOptions, str, "Queue[Report]"], None]
 
 
 @click.command()
@@ -117,51 +118,50 @@ Worker: TypeAlias = "Callable[[Client, Plan, str, Told], None]"
 @click.option("-f", "--persistent", is_flag=True, help="Publish persistent messages to a durable queue.")
 @click.option("-u", "--queue", "name", metavar="NAME", help="Use this queue and keep it afterwards.  [default: a new one]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
-def bench(as_json: bool, **options: Any) -> None:
+def bench(as_json: bool, **options: Unpack[BenchOptions]) -> None:
     """Publish and consume as fast as possible, or at a given rate, and show throughput and latency."""
-    plan = Plan(**options)
     try:
-        figures = measure(plan, quiet=as_json)
+        figures = measure(options, quiet=as_json)
     except (OSError, Closed) as error:
-        click.echo(f"leveret: {plan.url.rpartition('@')[2]}: {error}", err=True)
+        click.echo(f"leveret: {options['url'].rpartition('@')[2]}: {error}", err=True)
         sys.exit(69)
     except KeyboardInterrupt:
         sys.exit(130)
-    click.echo(json.dumps(asdict(figures)) if as_json else "\n".join(said(figures)))
+    click.echo(json.dumps(figures) if as_json else "\n".join(said(figures)))
 
 
-def measure(plan: Plan, quiet: bool) -> Figures:
+def measure(options: BenchOptions, quiet: bool) -> Figures:
     """Run it; all figures."""
-    name = plan.name or f"leveret-bench-{secrets.token_hex(4)}"
-    with Client(plan.url) as client:
-        client.call(QueueDeclare(name, durable=plan.persistent), QueueDeclareOk)
+    name = options["name"] or f"leveret-bench-{secrets.token_hex(4)}"
+    with Client(options["url"]) as client:
+        client.call(QueueDeclare(name, durable=options["persistent"]), QueueDeclareOk)
         try:
-            return run(plan, name, quiet)
+            return run(options, name, quiet)
         finally:
-            if not plan.name:
+            if not options["name"]:
                 client.call(QueueDelete(name), QueueDeleteOk)
 
 
-def run(plan: Plan, name: str, quiet: bool) -> Figures:
+def run(options: BenchOptions, name: str, quiet: bool) -> Figures:
     context = multiprocessing.get_context("spawn")
-    told: Told = context.Queue()
-    workers = [context.Process(target=work, args=(consume, plan, name, told)) for _ in range(plan.consumers)]
-    workers += [context.Process(target=work, args=(publish, plan, name, told)) for _ in range(plan.publishers)]
+    told: Queue[Report] = context.Queue()
+    workers = [context.Process(target=work, args=(consume, options, name, told)) for _ in range(options["consumers"])]
+    workers += [context.Process(target=work, args=(publish, options, name, told)) for _ in range(options["publishers"])]
     for worker in workers:
         worker.start()
     try:
-        return gathered(told, len(workers), plan.seconds, quiet)
+        return gathered(told, len(workers), options["seconds"], quiet)
     finally:
         for worker in workers:
             worker.terminate()
             worker.join()
 
 
-def gathered(told: Told, workers: int, seconds: float, quiet: bool) -> Figures:
+def gathered(told: "Queue[Report]", workers: int, seconds: float, quiet: bool) -> Figures:
     """Add up what the workers tell until all have ended."""
-    totals = {"published": 0, "confirmed": 0, "consumed": 0}
+    totals: Totals = {"published": 0, "confirmed": 0, "consumed": 0}
     late: list[float] = []
-    shown_at, shown = time.monotonic(), dict(totals)
+    shown_at, shown = time.monotonic(), totals.copy()
     elapsed = 0.0
     deadline = time.monotonic() + seconds + DRAIN_S + 60
     while workers:
@@ -169,43 +169,45 @@ def gathered(told: Told, workers: int, seconds: float, quiet: bool) -> Figures:
             report = told.get(timeout=max(0.1, deadline - time.monotonic()))
         except queue.Empty:
             raise Closed("a publisher or consumer has come to no end") from None
-        if report.error:
-            raise Closed(report.error)
-        for key in totals:
-            totals[key] += getattr(report, key)
-        late += report.late
-        if report.seconds is not None:
+        if "error" in report:
+            raise Closed(report["error"])
+        totals["published"] += report.get("published", 0)
+        totals["confirmed"] += report.get("confirmed", 0)
+        totals["consumed"] += report.get("consumed", 0)
+        late += report.get("late", [])
+        if "seconds" in report:
             workers -= 1
-            elapsed = max(elapsed, report.seconds)
+            elapsed = max(elapsed, report["seconds"])
         now = time.monotonic()
         if not quiet and now - shown_at >= REPORT_S:
-            rates = {key: (totals[key] - shown[key]) / (now - shown_at) for key in totals}
-            click.echo(f"published {rates['published']:>11,.0f}/s   consumed {rates['consumed']:>11,.0f}/s")
-            shown_at, shown = now, dict(totals)
+            published = (totals["published"] - shown["published"]) / (now - shown_at)
+            consumed = (totals["consumed"] - shown["consumed"]) / (now - shown_at)
+            click.echo(f"published {published:>11,.0f}/s   consumed {consumed:>11,.0f}/s")
+            shown_at, shown = now, totals.copy()
     return figures_of(totals, late, elapsed or seconds)
 
 
-def figures_of(totals: dict[str, int], late: list[float], seconds: float) -> Figures:
+def figures_of(totals: Totals, late: list[float], seconds: float) -> Figures:
     late.sort()
     found = (
         {f"p{percent:g}_ms": round(1000 * late[int(len(late) * percent / 100)], 3) for percent in PERCENTILES}
         if late
         else {}
     )
-    return Figures(
+    return {
         **totals,
-        seconds=round(seconds, 3),
-        publish_rate=round(totals["published"] / seconds),
-        consume_rate=round(totals["consumed"] / seconds),
-        latency=found,
-    )
+        "seconds": round(seconds, 3),
+        "publish_rate": round(totals["published"] / seconds),
+        "consume_rate": round(totals["consumed"] / seconds),
+        "latency": found,
+    }
 
 
 def said(figures: Figures) -> list[str]:
-    latency = "   ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in figures.latency.items())
+    latency = "   ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in figures["latency"].items())
     return [
-        f"published {figures.published:,} ({figures.publish_rate:,}/s), consumed {figures.consumed:,} "
-        f"({figures.consume_rate:,}/s) in {figures.seconds:.1f} s",
+        f"published {figures['published']:,} ({figures['publish_rate']:,}/s), consumed {figures['consumed']:,} "
+        f"({figures['consume_rate']:,}/s) in {figures['seconds']:.1f} s",
         *([f"latency   {latency}"] if latency else []),
     ]
 
@@ -213,26 +215,26 @@ def said(figures: Figures) -> list[str]:
 # The workers
 
 
-def work(worker: Worker, plan: Plan, name: str, told: Told) -> None:
+def work(act: Act, options: BenchOptions, name: str, told: "Queue[Report]") -> None:
     """Run one worker and tell how it ended."""
     try:
-        with Client(plan.url) as client:
-            worker(client, plan, name, told)
+        with Client(options["url"]) as client:
+            act(client, options, name, told)
     except (OSError, Closed) as error:
-        told.put(Report(error=str(error) or type(error).__name__))
+        told.put({"error": str(error)})
     except KeyboardInterrupt:
         pass
 
 
-def publish(client: Client, plan: Plan, name: str, told: Told) -> None:
-    window, rate = plan.confirm, plan.rate
+def publish(client: Client, options: BenchOptions, name: str, told: "Queue[Report]") -> None:
+    window, rate = options["confirm"], options["rate"]
     if window:
         client.call(ConfirmSelect(), ConfirmSelectOk)
-    before, after = message_frames(name, plan.size, plan.persistent, client.frame_max)
+    before, after = message_frames(name, options["size"], options["persistent"], client.frame_max)
     piece = min(max(1, 65_536 // (len(before) + len(after))), window or 1 << 16, max(1, rate // 50) if rate else 1 << 16)
     started = told_at = time.monotonic()
     sent = confirmed = told_sent = told_confirmed = 0
-    while (now := time.monotonic()) - started < plan.seconds:
+    while (now := time.monotonic()) - started < options["seconds"]:
         if rate and sent > (now - started) * rate:
             time.sleep(min(0.01, sent / rate - (now - started)))
             continue
@@ -241,12 +243,12 @@ def publish(client: Client, plan: Plan, name: str, told: Told) -> None:
         while window and sent - confirmed > window - piece:
             confirmed = confirm(client, confirmed)
         if now - told_at >= REPORT_S:
-            told.put(Report(published=sent - told_sent, confirmed=confirmed - told_confirmed))
+            told.put({"published": sent - told_sent, "confirmed": confirmed - told_confirmed})
             told_at, told_sent, told_confirmed = now, sent, confirmed
     while window and confirmed < sent:
         confirmed = confirm(client, confirmed)
     seconds = time.monotonic() - started
-    told.put(Report(published=sent - told_sent, confirmed=confirmed - told_confirmed, seconds=seconds))
+    told.put({"published": sent - told_sent, "confirmed": confirmed - told_confirmed, "seconds": seconds})
 
 
 def message_frames(name: str, size: int, persistent: bool, frame_max: int) -> tuple[bytes, bytes]:
@@ -271,25 +273,25 @@ def confirm(client: Client, confirmed: int) -> int:
     return confirmed
 
 
-def consume(client: Client, plan: Plan, name: str, told: Told) -> None:
-    every = plan.ack
+def consume(client: Client, options: BenchOptions, name: str, told: "Queue[Report]") -> None:
+    every = options["ack"]
     if every:
-        client.call(BasicQos(0, plan.prefetch), BasicQosOk)
+        client.call(BasicQos(0, options["prefetch"]), BasicQosOk)
     client.call(BasicConsume(name, no_ack=not every), BasicConsumeOk)
     client.socket.settimeout(DRAIN_S)
-    DeliveryCounter(client, plan, told).run()
+    Taking(client, options, told).run()
 
 
-class DeliveryCounter:
+class Taking:
     """A consumer at work. All deliveries of a bench have one length, so all but the first are only counted."""
 
-    def __init__(self, client: Client, plan: Plan, told: Told) -> None:
+    def __init__(self, client: Client, options: BenchOptions, told: "Queue[Report]") -> None:
         self._client = client
         self._told = told
-        self._every = plan.ack
-        self._size = plan.size
+        self._every = options["ack"]
+        self._size = options["size"]
         self._started = self._told_at = self._last = time.monotonic()
-        self._publishing_until = self._started + plan.seconds
+        self._publishing_until = self._started + options["seconds"]
         self._got = self._told_got = self._acked = 0
         self._late: list[float] = []
 
@@ -304,7 +306,7 @@ class DeliveryCounter:
             self._count(self._client.last_size + len(header) + len(body) + 2 * FRAME_OVERHEAD)
         self._acknowledge(0)
         seconds = max(0.001, self._last - self._started)
-        self._told.put(Report(consumed=self._got - self._told_got, late=self._late, seconds=seconds))
+        self._told.put({"consumed": self._got - self._told_got, "late": self._late, "seconds": seconds})
 
     def _count(self, length: int) -> None:
         data = self._client.rest()
@@ -328,7 +330,7 @@ class DeliveryCounter:
         if self._every and self._got - self._acked >= self._every:
             self._acknowledge(self._got)
         if self._last - self._told_at >= REPORT_S:
-            self._told.put(Report(consumed=self._got - self._told_got, late=self._late))
+            self._told.put({"consumed": self._got - self._told_got, "late": self._late})
             self._told_at, self._told_got, self._late = self._last, self._got, []
 
     def _acknowledge(self, tag: int) -> None:

@@ -4,9 +4,9 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from leveret.cli.api import Api, Failed, part
+from leveret.cli.formats import Rows
 
 USAGE, DATA, NO_USER, UNAVAILABLE, SOFTWARE, TEMPORARY = 64, 65, 67, 69, 70, 75
 YEAR_S = 365 * 86400.0
@@ -17,7 +17,7 @@ ERLANG_TERM = b"\x83"
 class Bad(Exception):
     """A command that cannot be done; `status` is what to exit with, `details` are told where JSON is wanted."""
 
-    def __init__(self, text: str, status: int = USAGE, details: dict[str, Any] | None = None) -> None:
+    def __init__(self, text: str, status: int = USAGE, details: dict[str, object] | None = None) -> None:
         super().__init__(text)
         self.status = status
         self.details = details
@@ -47,12 +47,12 @@ class Options:
 class Table:
     """Rows and the columns to show."""
 
-    def __init__(self, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    def __init__(self, rows: Rows, columns: Sequence[str]) -> None:
         self.rows = rows
         self.columns = columns
 
 
-Result = Table | dict[str, Any] | str | None
+Result = Table | dict[str, object] | str | None
 Do = Callable[[Api, Options, list[str]], Result]
 
 
@@ -70,7 +70,7 @@ class Command:
 # What is set and cleared
 
 
-def putting(path: str, body: Callable[[Options, list[str]], Any] | None = None) -> Do:
+def putting(path: str, body: Callable[[Options, list[str]], object] | None = None) -> Do:
     """A PUT to a path with {vhost} and {0}, {1}… for arguments."""
 
     def do(api: Api, options: Options, given: list[str]) -> Result:
@@ -99,7 +99,7 @@ def filled(path: str, options: Options, given: list[str]) -> str:
     return path.format(*(part(one) for one in given), vhost=options.in_vhost)
 
 
-def parsed(text: str) -> Any:
+def parsed(text: str) -> object:
     """An argument that must be JSON."""
     try:
         return json.loads(text)
@@ -107,7 +107,15 @@ def parsed(text: str) -> Any:
         raise Bad(f"JSON decoding error: {text}", DATA) from None
 
 
-def definitions_in(file: str) -> Any:
+def parsed_object(text: str) -> dict[str, object]:
+    """An argument that must be a JSON object."""
+    found = parsed(text)
+    if not isinstance(found, dict):
+        raise Bad(f"not a JSON object: {text}", DATA)
+    return found
+
+
+def definitions_in(file: str) -> object:
     """What a file of definitions says, or standard input if it is called `-`."""
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -131,6 +139,6 @@ def exists(api: Api, path: str) -> bool:
     return True
 
 
-def compact(value: Any, ordered: bool = False) -> str:
+def compact(value: object, ordered: bool = False) -> str:
     """JSON as RabbitMQ's tools write it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=ordered)

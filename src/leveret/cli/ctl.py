@@ -6,8 +6,7 @@ Options stand anywhere, as rabbitmqctl's do, so they are taken out by hand and w
 import difflib
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
@@ -175,7 +174,7 @@ def show(result: Result, form: str, headers: bool) -> None:
         click.echo(compact({"result": "ok", "value": result}) if form == "json" else result)
 
 
-def outline(found: dict[str, Any], depth: int = 0) -> Iterator[str]:
+def outline(found: Mapping[str, object], depth: int = 0) -> Iterator[str]:
     """An object as indented lines."""
     for name, value in found.items():
         indent = "  " * depth
@@ -191,7 +190,7 @@ def outline(found: dict[str, Any], depth: int = 0) -> Iterator[str]:
             yield f"{indent}{name}: {text(value)}"
 
 
-def complain(reason: str, status: int, details: dict[str, Any] | None = None) -> int:
+def complain(reason: str, status: int, details: dict[str, object] | None = None) -> int:
     """Say what is wrong as rabbitmqctl does; nothing if there is nothing to say."""
     if details is not None:
         click.echo(compact(details))

@@ -3,10 +3,9 @@
 import json
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from leveret.cli.api import Api, Failed, part
+from leveret.cli.api import Api, Failed, JsonObject, part
 from leveret.cli.command import (
     DATA,
     NO_USER,
@@ -21,6 +20,7 @@ from leveret.cli.command import (
     deleting,
     exists,
     parsed,
+    parsed_object,
     putting,
 )
 
@@ -59,9 +59,9 @@ def set_user_tags(api: Api, options: Options, given: list[str]) -> Result:
     return None
 
 
-def user_of(api: Api, name: str) -> dict[str, Any]:
+def user_of(api: Api, name: str) -> JsonObject:
     try:
-        found: dict[str, Any] = api.get(f"/api/users/{part(name)}")
+        found: JsonObject = api.get(f"/api/users/{part(name)}")
     except Failed as error:
         if error.status == 404:
             raise Bad(f'User "{name}" does not exist', NO_USER) from None
@@ -107,11 +107,11 @@ def update_vhost_metadata(api: Api, options: Options, given: list[str]) -> Resul
     return update_vhost(api, given[0], changes)
 
 
-def update_vhost(api: Api, name: str, changes: dict[str, Any]) -> Result:
+def update_vhost(api: Api, name: str, changes: Mapping[str, object]) -> Result:
     check_vhost(api, name)
     found = api.get(f"/api/vhosts/{part(name)}")
     kept = {field: found[field] for field in ("description", "tags", "default_queue_type") if found.get(field)}
-    api.put(f"/api/vhosts/{part(name)}", kept | changes)
+    api.put(f"/api/vhosts/{part(name)}", {**kept, **changes})
     return None
 
 
@@ -131,7 +131,7 @@ def set_permissions_globally(api: Api, options: Options, given: list[str]) -> Re
     return None
 
 
-def policy(options: Options, given: list[str]) -> dict[str, Any]:
+def policy(options: Options, given: list[str]) -> dict[str, object]:
     return {
         "pattern": given[1],
         "definition": parsed(given[2]),
@@ -140,12 +140,12 @@ def policy(options: Options, given: list[str]) -> dict[str, Any]:
     }
 
 
-def operator_policy(options: Options, given: list[str]) -> dict[str, Any]:
+def operator_policy(options: Options, given: list[str]) -> dict[str, object]:
     return policy(options, given) | {"apply-to": options.flags.get("apply-to", "all")}
 
 
 def set_vhost_limits(api: Api, options: Options, given: list[str]) -> Result:
-    for name, value in parsed(given[0]).items():
+    for name, value in parsed_object(given[0]).items():
         api.put(f"/api/vhost-limits/{options.in_vhost}/{part(name)}", {"value": value})
     return None
 
@@ -157,7 +157,7 @@ def clear_vhost_limits(api: Api, options: Options, given: list[str]) -> Result:
 
 
 def set_user_limits(api: Api, options: Options, given: list[str]) -> Result:
-    for name, value in parsed(given[1]).items():
+    for name, value in parsed_object(given[1]).items():
         api.put(f"/api/user-limits/{part(given[0])}/{part(name)}", {"value": value})
     return None
 
@@ -233,7 +233,7 @@ def import_definitions(api: Api, options: Options, given: list[str]) -> Result:
     return "\n".join([*left_out, "Definitions imported."])
 
 
-def setting(name: str, value: Callable[[list[str]], Any]) -> Do:
+def setting(name: str, value: Callable[[list[str]], object]) -> Do:
     def do(api: Api, options: Options, given: list[str]) -> Result:
         api.put("/api/leveret/settings", {name: value(given)})
         return None

@@ -3,9 +3,8 @@
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any
 
-from leveret.cli.api import Api, part
+from leveret.cli.api import Api, JsonObject, part
 from leveret.cli.command import DATA, UNAVAILABLE, Bad, Command, Do, Options, Result, Table
 from leveret.cli.ctl_node import (
     UNITS,
@@ -29,14 +28,14 @@ def wants_json(options: Options) -> bool:
     return options.flags.get("formatter") == "json"
 
 
-def well(options: Options, text: str, **facts: Any) -> Result:
+def well(options: Options, text: str, **facts: object) -> Result:
     """All is well; with --silent that is said by the status alone."""
     if wants_json(options):
         return {"result": "ok", **facts}
     return None if "silent" in options.flags else text
 
 
-def unwell(options: Options, text: str, **facts: Any) -> Bad:
+def unwell(options: Options, text: str, **facts: object) -> Bad:
     if wants_json(options):
         return Bad("", UNAVAILABLE, {"result": "error", **facts})
     return Bad("" if "silent" in options.flags else text, UNAVAILABLE)
@@ -112,7 +111,7 @@ def check_port_connectivity(api: Api, options: Options, given: list[str]) -> Res
     return well(options, f"Successfully connected to ports {ports} on node {name} ({how})", node=name, listeners=found)
 
 
-def host_of(one: dict[str, Any]) -> str:
+def host_of(one: JsonObject) -> str:
     """Where a listener is reached from here."""
     interface = str(one["interface"])
     return ANY_ADDRESS.get(interface, interface.strip("[]"))
@@ -168,14 +167,14 @@ def memory_breakdown(api: Api, options: Options, given: list[str]) -> Result:
     unit = unit_of(options)
     found = breakdown(api, node_of(api)["name"])
     if wants_json(options):
-        return found
+        return dict(found)
     if options.flags.get("formatter") == "csv":
         row = {f"{name}.{key}": value for name, one in found.items() for key, value in one.items()}
         return Table([row], list(row))
     return "\n".join(f"{name}: {amount(one['bytes'], unit)} ({one['percentage']}%)" for name, one in found.items())
 
 
-def told(text: Callable[[dict[str, Any]], str]) -> Do:
+def told(text: Callable[[JsonObject], str]) -> Do:
     """What the node says of itself."""
 
     def do(api: Api, options: Options, given: list[str]) -> Result:
@@ -185,7 +184,7 @@ def told(text: Callable[[dict[str, Any]], str]) -> Do:
     return do
 
 
-def runtime(node: dict[str, Any]) -> str:
+def runtime(node: JsonObject) -> str:
     """The version of what it runs on: Python."""
     return next((f"{one['description']} {one['version']}" for one in node["applications"] if one["name"] == "python"), "")
 

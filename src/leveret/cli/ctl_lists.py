@@ -1,8 +1,6 @@
 """The lists of leveretctl, under rabbitmqctl's names and with its columns."""
 
-from typing import Any
-
-from leveret.cli.api import Api
+from leveret.cli.api import Api, JsonObject
 from leveret.cli.command import Bad, Command, Do, Options, Result, Table, compact, filled
 
 # What may be asked for, as far as it is not among what is shown anyway.
@@ -141,7 +139,7 @@ def list_policies_that_match(api: Api, options: Options, given: list[str]) -> Re
         raise Bad(f"object type must be queue or exchange, not {kind}")
     found = api.get(f"/api/{kind}s/{options.in_vhost}/{filled('{0}', options, given)}")
     names = {"policies": found.get("policy"), "operator-policies": found.get("operator_policy")}
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     for resource, name in names.items():
         if name:
             rows += [row for row in api.get(f"/api/{resource}/{options.in_vhost}") if row["name"] == name]

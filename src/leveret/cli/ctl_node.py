@@ -2,10 +2,9 @@
 
 import platform
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
-from leveret.cli.api import Api, Failed, Unreachable, part
+from leveret.cli.api import Api, Failed, JsonObject, Unreachable, part
 from leveret.cli.command import (
     DATA,
     SOFTWARE,
@@ -25,13 +24,13 @@ UNITS |= {"ki": 1 << 10, "kib": 1 << 10, "mi": 1 << 20, "mib": 1 << 20, "gi": 1 
 UNITS |= {"tib": 1 << 40, "kilobytes": 10**3, "megabytes": 10**6, "gigabytes": 10**9, "terabytes": 10**12}
 
 
-def node_of(api: Api) -> dict[str, Any]:
+def node_of(api: Api) -> JsonObject:
     """The node as the API shows it."""
-    found: dict[str, Any] = api.get("/api/nodes")[0]
+    found: JsonObject = api.get("/api/nodes")[0]
     return found
 
 
-def listeners_of(api: Api) -> list[dict[str, Any]]:
+def listeners_of(api: Api) -> list[JsonObject]:
     return [
         {
             "node": one["node"],
@@ -44,11 +43,11 @@ def listeners_of(api: Api) -> list[dict[str, Any]]:
     ]
 
 
-def listener_line(one: dict[str, Any]) -> str:
+def listener_line(one: JsonObject) -> str:
     return "Interface: {interface}, port: {port}, protocol: {protocol}, purpose: {purpose}".format(**one)
 
 
-def alarm_lines(node: dict[str, Any]) -> list[str]:
+def alarm_lines(node: JsonObject) -> list[str]:
     """What runs low."""
     known = {"mem_alarm": "Memory alarm on node {}", "disk_free_alarm": "Free disk space alarm on node {}"}
     return [text.format(node["name"]) for alarm, text in known.items() if node[alarm]]
@@ -65,7 +64,7 @@ def amount(octets: int, unit: str) -> str:
     return f"{octets} bytes" if unit == "bytes" else f"{round(octets / UNITS[unit], 4)} {unit}"
 
 
-def breakdown(api: Api, name: str) -> dict[str, dict[str, Any]]:
+def breakdown(api: Api, name: str) -> dict[str, JsonObject]:
     """Memory by its parts, largest first."""
     found = api.get(f"/api/nodes/{part(name)}/memory")["memory"]
     total = max(1, found.pop("total")["rss"])
@@ -124,7 +123,7 @@ def status(api: Api, options: Options, given: list[str]) -> Result:
     return found if options.flags.get("formatter") == "json" else "\n".join(status_lines(found, unit))
 
 
-def status_lines(found: dict[str, Any], unit: str) -> Iterator[str]:
+def status_lines(found: JsonObject, unit: str) -> Iterator[str]:
     yield from ("Runtime", "", f"OS PID: {found['pid']}", f"OS: {found['os']}", f"Uptime (seconds): {found['uptime']}")
     yield f"Is under maintenance?: {'true' if found['is_under_maintenance'] else 'false'}"
     yield f"Product name: {found['product_name']}"
@@ -235,7 +234,7 @@ def answers(api: Api) -> bool:
     return True
 
 
-def wait_until(options: Options, condition: Any, complaint: str) -> None:
+def wait_until(options: Options, condition: Callable[[], bool], complaint: str) -> None:
     deadline = time.monotonic() + options.timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -312,7 +311,7 @@ def peek(api: Api, options: Options, given: list[str]) -> Result:
     found = api.get(f"/api/queues/{options.in_vhost}/{part(given[0])}/messages?offset={offset}&count=1")
     if not found:
         raise Bad("No message at the requested position", DATA)
-    message: dict[str, Any] = found[0]
+    message: JsonObject = found[0]
     return message
 
 

@@ -4,12 +4,11 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 FORMATS = ("table", "json", "csv", "pretty_table", "erlang")
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Mapping[str, object]]
 
 
 def lines(rows: Rows, columns: Sequence[str], form: str, headers: bool = True) -> Iterator[str]:
@@ -58,7 +57,7 @@ def frame(corners: str, widths: Sequence[int]) -> str:
     return corners[0] + corners[1].join("─" * (width + 2) for width in widths) + corners[2]
 
 
-def term(value: Any) -> str:
+def term(value: object) -> str:
     """A value as Erlang writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -80,7 +79,7 @@ def atom(name: str) -> str:
     return name if re.fullmatch("[a-z][a-zA-Z0-9_@]*", name) else f"'{name}'"
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A value in a table, as rabbitmqctl writes it."""
     if value is None:
         return ""
@@ -95,5 +94,5 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else text(value)

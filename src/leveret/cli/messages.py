@@ -2,7 +2,6 @@
 
 import sys
 import time
-from typing import Any
 
 import click
 
@@ -75,7 +74,7 @@ def publish(
 @which_broker
 def move(source: str, destination: str, count: int | None, vhost: str, data_dir: str, url: str | None) -> None:
     """Move messages from the queue SOURCE to the queue DESTINATION, in order."""
-    body: dict[str, Any] = {"queue": destination} | ({} if count is None else {"count": count})
+    body: dict[str, object] = {"queue": destination} | ({} if count is None else {"count": count})
     path = f"/api/queues/{part(vhost)}/{part(source)}/move"
     answer = ask_broker(data_dir, url, lambda api: api.ask("POST", path, body)) or {}
     click.echo(f"moved {answer.get('moved', '')}".rstrip())

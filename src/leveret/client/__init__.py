@@ -1,1 +1,1 @@
-"""An AMQP 0-9-1 client on asyncio, for what this broker and its programs do as clients of others."""
+"""An AMQP 0-9-1 client on asyncio, for shovels and workers."""

@@ -1,21 +1,21 @@
-"""One connection to a broker, with one channel: callbacks of a socket on one side, methods and messages on the other.
+"""One connection to a broker, with one channel.
 
 (1) Methods that have an answer are awaited, one at a time (`call`); everything else is sent and returns at once.
-(2) What the broker sends of its own accord goes to the `on_…` callbacks, from the socket's own callback: no task reads.
-(3) `full` says that whoever publishes should wait: the socket takes no more, or the broker has said connection.blocked.
-    Who reads faster than it can pass on stops reading (`pause`), so nothing piles up here.
-(4) The first fault is the last: it is kept in `fault`, given to whoever waits, or else to `on_closed`. Only after a
-    ChannelClosed may another channel be opened.
+(2) What the broker sends unasked goes to the `on_…` callbacks, from within the socket's own callback: no task reads.
+(3) While `full`, nothing should be published: the socket's buffer is full, or the broker has sent connection.blocked.
+    Whoever receives faster than it can process stops reading (`pause`), so nothing piles up here.
+(4) After a fault the connection cannot be used: the fault is kept in `fault` and raised to whoever waits for an answer, or
+    else passed to `on_closed`. Only after ChannelClosed may another channel be opened.
 """
 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
 
 from leveret import __version__
-from leveret.client.faults import ChannelClosed, ClientFault, Disconnected
+from leveret.client.fault import ChannelClosed, ClientFault, Disconnected
 from leveret.client.incoming import Delivery, Incoming
 from leveret.client.tls import tls_context, tls_name
 from leveret.errors import AMQPError
@@ -93,38 +93,38 @@ class Client(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(FRAME_MAX)
         self._frame_max = FRAME_MAX
-        self._waiting: tuple[type[Method], asyncio.Future[Any]] | None = None
+        self._waiting: tuple[type[Method], asyncio.Future[Method]] | None = None
         self._incoming: Incoming | None = None
-        self._gone = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
         self._closing = False
         self._paused = False
         self._published = 0
         self._confirming = False
         self._heartbeat_s = 0
         self._beat: asyncio.TimerHandle | None = None
-        self._heard = self._sent = False
-        self._silences = 0
+        self._received = self._sent = False
+        self._silent_beats = 0
         self.socket_full = False
-        # Why the broker takes no messages now.
+        # The reason of connection.blocked; None if the broker is not blocking.
         self.blocked: str | None = None
         self.fault: ClientFault | None = None
-        self.on_delivery: Callable[[Delivery], None] = nothing
-        self.on_confirm: Callable[[int, bool, bool], None] = nothing  # sequence number, multiple, accepted
-        self.on_cancelled: Callable[[str], None] = nothing  # consumer tag
-        self.on_flow: Callable[[], None] = nothing  # `full` may have changed
-        self.on_closed: Callable[[ClientFault], None] = nothing
+        self.on_delivery: Callable[[Delivery], None] = ignore
+        self.on_confirm: Callable[[int, bool, bool], None] = ignore  # sequence number, multiple, accepted
+        self.on_cancelled: Callable[[str], None] = ignore  # consumer tag
+        self.on_flow: Callable[[], None] = ignore  # `full` may have changed
+        self.on_closed: Callable[[ClientFault], None] = ignore
 
-    # What is asked of the broker
+    # Methods
 
     async def call(self, method: Method, reply: type[M], channel: int = CHANNEL) -> M:
-        """Send a method, and return the answer."""
+        """Send a method and return the answer."""
         if self.fault is not None:
             raise self.fault
         self._send(channel, method)
         return await self._expect(reply)
 
     async def open_channel(self) -> None:
-        """Open the channel; another one, after a ChannelClosed."""
+        """Open the channel; again after a ChannelClosed."""
         if isinstance(self.fault, ChannelClosed):
             self.fault = None
         self._incoming = None
@@ -132,8 +132,17 @@ class Client(asyncio.Protocol):
         self._published = 0
         await self.call(ChannelOpen(), ChannelOpenOk)
 
-    async def declare_queue(self, queue: str = "", **options: Any) -> QueueDeclareOk:
-        return await self.call(QueueDeclare(queue, **options), QueueDeclareOk)
+    async def declare_queue(
+        self,
+        queue: str = "",
+        *,
+        passive: bool = False,
+        durable: bool = False,
+        exclusive: bool = False,
+        arguments: Table | None = None,
+    ) -> QueueDeclareOk:
+        method = QueueDeclare(queue, passive=passive, durable=durable, exclusive=exclusive, arguments=arguments or {})
+        return await self.call(method, QueueDeclareOk)
 
     async def bind_queue(self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None) -> None:
         await self.call(QueueBind(queue, exchange, routing_key, arguments=arguments or {}), QueueBindOk)
@@ -147,17 +156,17 @@ class Client(asyncio.Protocol):
         return (await self.call(method, BasicConsumeOk)).consumer_tag
 
     async def cancel(self, consumer_tag: str) -> None:
-        """Have no more of them delivered; those on their way come before this returns."""
+        """Cancel the consumer; messages on their way are delivered before this returns."""
         self.resume()
         await self.call(BasicCancel(consumer_tag), BasicCancelOk)
 
     async def confirm(self) -> None:
-        """Have the broker say in `on_confirm` what has become of each message."""
+        """Turn on publisher confirms, which go to `on_confirm`."""
         await self.call(ConfirmSelect(), ConfirmSelectOk)
         self._confirming = True
 
     def ack(self, tag: int, multiple: bool = False) -> None:
-        """Acknowledge; nothing on a channel that is gone, which has given everything back."""
+        """Acknowledge. Does nothing on a closed channel: its messages are requeued already."""
         if self.fault is None:
             self._send(CHANNEL, BasicAck(tag, multiple))
 
@@ -166,12 +175,12 @@ class Client(asyncio.Protocol):
             self._send(CHANNEL, BasicNack(tag, multiple, requeue))
 
     def send(self, frames: bytes) -> None:
-        """Send what is made already; nothing on a channel that is gone."""
+        """Send encoded frames. Does nothing on a closed channel."""
         if self.fault is None:
             self._write(frames)
 
     def publish(self, exchange: str, routing_key: str, properties: bytes, body: bytes) -> int:
-        """Publish; its sequence number if there are confirms, else 0. `properties` begin with their flags."""
+        """Publish; its sequence number with publisher confirms, else 0. `properties` are encoded, from the flags on."""
         if self.fault is not None:
             raise self.fault
         out = bytearray()
@@ -189,15 +198,15 @@ class Client(asyncio.Protocol):
             self._published += 1
         return self._published
 
-    # Flow
+    # Flow control
 
     @property
     def full(self) -> bool:
-        """Whether whoever publishes should wait until `on_flow`."""
+        """Whether publishing should wait until `on_flow`."""
         return self.socket_full or self.blocked is not None
 
     def pause(self) -> None:
-        """Read no more for now; what has been read already waits, too."""
+        """Stop reading; frames that have been read already wait, too."""
         if not self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = True
             self._transport.pause_reading()
@@ -206,13 +215,13 @@ class Client(asyncio.Protocol):
         if self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
-            # Not from here: whoever calls this need not expect a delivery before it returns.
+            # Later, as the caller does not expect a delivery before this returns.
             self._loop.call_soon(self._read, b"")
 
-    # The end
+    # Closing
 
     async def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Say good-bye, and end the socket when that is answered or takes too long."""
+        """Close the connection; the socket too if there is no answer in time."""
         self._closing = True
         self._waiting = None
         try:
@@ -230,15 +239,15 @@ class Client(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """End the socket now."""
+        """Close the socket now."""
         self._closing = True
         if self._transport is not None:
             self._transport.abort()
 
-    # The handshake
+    # Handshake
 
     async def begin(self) -> None:
-        """Log in, and open the channel; the socket is there."""
+        """Log in and open the channel; the socket is connected."""
         self._write(PROTOCOL_HEADER)
         await self._expect(ConnectionStart)
         properties: Table = {
@@ -259,14 +268,14 @@ class Client(asyncio.Protocol):
         await self.call(ConnectionOpen(self._uri.vhost), ConnectionOpenOk, 0)
         await self.open_channel()
 
-    # The socket's callbacks
+    # Callbacks of the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._received = True
         self._read(data)
 
     def _read(self, data: bytes) -> None:
@@ -275,7 +284,7 @@ class Client(asyncio.Protocol):
             while not self._paused and not isinstance(self.fault, Disconnected) and self._reader.next():
                 self._on_frame()
         except AMQPError as error:
-            self._break(Disconnected(f"the broker sends what is no AMQP: {error}", error.code))
+            self._break(Disconnected(f"the broker sent invalid AMQP: {error}", error.code))
         except Exception as error:
             log.exception("%s: internal error", self._name)
             self._break(Disconnected(f"internal error: {error}"))
@@ -294,7 +303,7 @@ class Client(asyncio.Protocol):
             self._beat.cancel()
         if not self._gone.done():
             self._gone.set_result(None)
-        self._fail(Disconnected(f"the connection was lost: {exc or 'the broker has hung up'}"))
+        self._fail(Disconnected(f"the connection was lost: {exc or 'the broker closed the socket'}"))
 
     # Frames
 
@@ -358,13 +367,15 @@ class Client(asyncio.Protocol):
 
     async def _expect(self, reply: type[M]) -> M:
         if self._waiting is not None and not self._waiting[1].done():
-            raise RuntimeError(f"{reply.NAME} is waited for while {self._waiting[0].NAME} is")
-        future: asyncio.Future[M] = self._loop.create_future()
+            raise RuntimeError(f"cannot wait for {reply.NAME} while waiting for {self._waiting[0].NAME}")
+        future: asyncio.Future[Method] = self._loop.create_future()
         self._waiting = (reply, future)
         if self.fault is not None:
             self._waiting = None
             raise self.fault
-        return await future
+        answer = await future
+        assert isinstance(answer, reply)
+        return answer
 
     def _send(self, channel: int, method: Method) -> None:
         out = bytearray()
@@ -400,27 +411,27 @@ class Client(asyncio.Protocol):
             self._beat = self._loop.call_later(self._heartbeat_s / 2, self._on_beat)
 
     def _on_beat(self) -> None:
-        """Twice an interval: show that we are here, and end it if the broker was silent for two."""
-        # While we do not read we cannot hear it.
-        self._silences = 0 if self._heard or self._paused else self._silences + 1
-        if self._silences >= 4:
+        """Twice per interval: send a heartbeat if nothing else was sent; fail if nothing was received for two intervals."""
+        # While paused we do not read the broker's heartbeats.
+        self._silent_beats = 0 if self._received or self._paused else self._silent_beats + 1
+        if self._silent_beats >= 4:
             self._break(Disconnected(f"missed heartbeats from the broker, timeout: {self._heartbeat_s}s"))
             return
         if not self._sent:
             self._write(HEARTBEAT)
-        self._heard = self._sent = False
+        self._received = self._sent = False
         self._schedule_beat()
 
 
-async def connect(uri: Uri, name: str, link: socket.socket | None = None) -> Client:
-    """A connection with its channel open, through `link` if there is one; or ClientFault."""
+async def connect(uri: Uri, name: str, sock: socket.socket | None = None) -> Client:
+    """A connection with its channel open, over `sock` if that is given; raises ClientFault."""
     client = Client(uri, name)
     loop = asyncio.get_running_loop()
     host = uri.host or ""
     try:
         async with asyncio.timeout(uri.timeout_s):
-            if link is not None:
-                await uninterrupted(loop.create_unix_connection(lambda: client, sock=link))
+            if sock is not None:
+                await uninterrupted(loop.create_unix_connection(lambda: client, sock=sock))
             elif uri.scheme == "amqps":
                 context = tls_context(uri)
                 await loop.create_connection(lambda: client, host, uri.port, ssl=context, server_hostname=tls_name(uri))
@@ -439,8 +450,8 @@ async def connect(uri: Uri, name: str, link: socket.socket | None = None) -> Cli
     return client
 
 
-async def uninterrupted(step: Coroutine[Any, Any, Any]) -> None:
-    """Await what is done in a moment; who is cancelled meanwhile hears of it then, as half a step would leak a socket."""
+async def uninterrupted(step: Awaitable[object]) -> None:
+    """Await a short step to its end even if cancelled meanwhile, and raise only then: half a step would leak a socket."""
     task = asyncio.ensure_future(step)
     try:
         await asyncio.shield(task)
@@ -450,7 +461,7 @@ async def uninterrupted(step: Coroutine[Any, Any, Any]) -> None:
 
 
 def login_of(uri: Uri) -> tuple[str, bytes]:
-    """The mechanism and its response."""
+    """The SASL mechanism and its response."""
     if uri.mechanism == "external" or (uri.local and uri.password is None):
         return "EXTERNAL", b""
     if uri.mechanism == "amqplain":
@@ -458,5 +469,5 @@ def login_of(uri: Uri) -> tuple[str, bytes]:
     return "PLAIN", f"\0{uri.user or ''}\0{uri.password or ''}".encode()
 
 
-def nothing(*_: object) -> None:
-    """Nobody listens."""
+def ignore(*_: object) -> None:
+    """The callback of a client that has set none."""

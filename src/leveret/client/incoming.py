@@ -1,4 +1,4 @@
-"""A message on its way in, frame by frame."""
+"""A message received frame by frame."""
 
 from dataclasses import dataclass
 
@@ -6,14 +6,14 @@ from leveret.errors import FrameError, UnexpectedFrame
 from leveret.wire.properties import Properties, decode_properties
 from leveret.wire.spec import BasicDeliver, BasicReturn
 
-# Brokers allow no more; RabbitMQ's own limit.
+# RabbitMQ's limit.
 BODY_MAX = 512 << 20
 PROPERTIES_AT = 12
 
 
 @dataclass(slots=True)
 class Delivery:
-    """A message as it came: its properties are the octets of the header, from the flags on."""
+    """A delivered message; `properties` are encoded, from the flags on."""
 
     tag: int
     redelivered: bool
@@ -27,7 +27,7 @@ class Delivery:
 
 
 class Incoming:
-    """The parts of one message so far."""
+    """The frames of one message so far."""
 
     __slots__ = ("_left", "_parts", "_properties", "method")
 
@@ -38,19 +38,19 @@ class Incoming:
         self._left = 0
 
     def header(self, payload: bytes) -> bool:
-        """Take the header; whether the message is whole."""
+        """Add the header; whether the message is complete."""
         if self._properties is not None or len(payload) < PROPERTIES_AT + 2:
-            raise UnexpectedFrame("a header where none belongs")
+            raise UnexpectedFrame("unexpected header frame")
         self._left = int.from_bytes(payload[4:PROPERTIES_AT], "big")
         if self._left > BODY_MAX:
-            raise FrameError(f"a message of {self._left} bytes, {BODY_MAX} are possible")
+            raise FrameError(f"message of {self._left} bytes, at most {BODY_MAX} are allowed")
         self._properties = payload[PROPERTIES_AT:]
         return not self._left
 
     def part(self, payload: bytes) -> bool:
-        """Take a piece of the body; whether the message is whole."""
+        """Add a body frame; whether the message is complete."""
         if self._properties is None or len(payload) > self._left:
-            raise UnexpectedFrame("a body where none belongs")
+            raise UnexpectedFrame("unexpected body frame")
         self._parts.append(payload)
         self._left -= len(payload)
         return not self._left

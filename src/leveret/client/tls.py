@@ -1,4 +1,4 @@
-"""TLS as an amqps URI asks for it."""
+"""TLS options of an amqps URI."""
 
 import logging
 import ssl
@@ -9,9 +9,9 @@ log = logging.getLogger("leveret.client")
 
 
 def tls_context(uri: Uri) -> ssl.SSLContext:
-    """What a URI's query says of certificates; OSError if a file cannot be read.
+    """TLS as the URI's query asks for; raises OSError if a certificate file cannot be read.
 
-    RabbitMQ: who the broker is, is not asked, unless verify=verify_peer says so; here a cacertfile does too.
+    RabbitMQ: the broker's certificate is not verified unless verify=verify_peer is given; here a cacertfile is enough.
     """
     wanted = uri.tls
     verify = wanted.get("verify") or ("verify_peer" if "cacertfile" in wanted else "verify_none")
@@ -26,13 +26,13 @@ def tls_context(uri: Uri) -> ssl.SSLContext:
     else:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        log.warning("%s: certificates are not checked; verify=verify_peer would", uri.shown)
+        log.warning("%s: the broker's certificate is not verified; add verify=verify_peer to verify it", uri.shown)
     if "certfile" in wanted:
         context.load_cert_chain(wanted["certfile"], wanted.get("keyfile"), wanted.get("password", ""))
     return context
 
 
 def tls_name(uri: Uri) -> str | None:
-    """The name that the broker's certificate should have."""
+    """The name that the broker's certificate must have."""
     name = uri.tls.get("server_name_indication", uri.host)
     return uri.host if name == "disable" else name

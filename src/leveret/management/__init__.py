@@ -1,1 +1,1 @@
-"""The HTTP API: what RabbitMQ's management plug-in has, and more."""
+"""The HTTP API: that of RabbitMQ's management plug-in, and more; Prometheus' metrics; and the web page's files."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import bad_request
 from leveret.protocol.channel import Channel
 from leveret.protocol.confirms import Confirms
 from leveret.protocol.handlers import HANDLERS
@@ -23,7 +22,7 @@ from leveret.wire.spec import BASIC_PUBLISH, FRAME_METHOD, Method
 from leveret.wire.values import encode_short_string
 
 if TYPE_CHECKING:
-    from leveret.management.asking import Ask
+    from leveret.management.http.request import Request
 
 NUMBER = 1
 FRAME_MAX = 131_072
@@ -33,7 +32,7 @@ NAME = "HTTP API"
 
 
 class Direct:
-    """One user in one vhost. All of it is to be called within a change of the model (`Ask.change`)."""
+    """One user in one vhost. All of it is to be called within a change of the model (`Request.change`)."""
 
     def __init__(self, broker: Broker, user: User, vhost: VirtualHost) -> None:
         session = Session(broker, Output(nothing))
@@ -78,29 +77,13 @@ class Direct:
 
     def close(self) -> None:
         """Count what it did with its vhost's."""
-        self.channel.tell_parts()
+        self.channel.routes.tell_parts()
         self.session.vhost.tally.add(self.channel.tally)
 
 
-def client_of(ask: "Ask") -> Direct:
+def client_of(request: "Request") -> Direct:
     """The user who asks as a client in the path's vhost."""
-    return Direct(ask.broker, ask.user, ask.vhost)
-
-
-async def unbound(ask: "Ask") -> None:
-    """Return when what was removed has lost all its bindings, and that is on disk."""
-    task = ask.vhost.unbinding()
-    if task is not None:
-        await ask.node.until(lambda: task.done)
-        await ask.change(lambda: None)
-
-
-def check_place(ask: "Ask") -> None:
-    """Refuse to make something on a node that is not there; a body may name one."""
-    wanted = ask.body.get("node")
-    name = ask.broker.settings.node_name
-    if wanted is not None and wanted not in (name, name.partition("@")[0]):
-        raise bad_request(f"Node {wanted} could not be contacted")
+    return Direct(request.broker, request.user, request.vhost)
 
 
 def nothing() -> None:

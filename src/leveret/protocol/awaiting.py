@@ -19,7 +19,7 @@ class AwaitPage(Task):
         self._done = done
 
     def run(self, work: Work) -> bool:
-        if self._queue.loading is not None:
+        if self._queue.backlog.loading is not None:
             return False
         self._done()
         return True

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import check_consumer_arguments, queue_type
 from leveret.broker.consumer import Window
+from leveret.broker.dispatch import cancel, dispatch, subscribe
 from leveret.broker.queue import Queue
 from leveret.errors import ChannelError, NotAllowed, NotImplementedFault, PreconditionFailed, ResourceLocked
 from leveret.protocol.awaiting import AwaitPage
@@ -99,7 +100,7 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         channel.consumers[consumer.tag] = consumer
     # The answer goes before the first message.
     reply(channel, m.no_wait, BasicConsumeOk(consumer.tag))
-    consumer.queue.subscribe(consumer)
+    subscribe(consumer.queue, consumer)
 
 
 def _subscriber(channel: "Channel", m: BasicConsume, queue: Queue, shared: Window) -> Subscriber:
@@ -129,7 +130,7 @@ def on_basic_cancel(channel: "Channel", m: BasicCancel) -> None:
     elif m.consumer_tag in channel.consumers:
         consumer = channel.consumers.pop(m.consumer_tag)
         queue: Queue = consumer.queue
-        queue.cancel(consumer)
+        cancel(queue, consumer)
         # RabbitMQ: an auto-delete queue is gone before its last consumer hears cancel-ok, and so for the next method.
         if queue.auto_delete and not queue.deleted and not queue.consumer_count:
             channel.vhost.remove_queue(queue)
@@ -158,7 +159,7 @@ def queue_to_get_from(channel: "Channel", name: str) -> Queue:
 
 def _get(channel: "Channel", m: BasicGet, queue: Queue) -> None:
     entry = queue.take(m.no_ack)
-    if entry is None and queue.loading is not None:
+    if entry is None and queue.backlog.loading is not None:
         channel.session.do(AwaitPage(queue, partial(_get, channel, m, queue)))
         return
     part = channel.tally.part(queue.tally)
@@ -187,7 +188,7 @@ def _get(channel: "Channel", m: BasicGet, queue: Queue) -> None:
     if channel.vhost.tracing:
         trace_delivery(channel, entry.message, queue.name, entry.redelivered)
     # It may have been too large for a consumer that has room for those behind it.
-    queue.dispatch()
+    dispatch(queue)
 
 
 def on_basic_recover(channel: "Channel", m: BasicRecover) -> None:
@@ -234,8 +235,9 @@ def on_tx_commit(channel: "Channel", m: TxCommit) -> None:
         channel.count_acks(entries, how)
 
     def done() -> None:
-        channel.after_settling()
+        # RabbitMQ: what the acknowledgements make room for comes after the answer.
         when_stored(channel, TxCommitOk())
+        channel.after_settling()
 
     channel.session.do(Commit(transaction, channel.session.now, channel.return_message, done))
 

@@ -1,12 +1,12 @@
 cimport cython
 from leveret.broker.broker cimport Broker
 from leveret.broker.consumer cimport Consumer, Window
+from leveret.broker.dispatch cimport cancel, dispatch, push, resume
 from leveret.broker.message cimport Entry, Message, Origin, new_message
 from leveret.broker.queue cimport Queue
-from leveret.broker.router cimport Router
-from leveret.broker.exchange cimport Exchange
 from leveret.broker.tally cimport Tally
 from leveret.protocol.confirms cimport Confirms
+from leveret.protocol.route cimport Route, Routes
 from leveret.protocol.session cimport Session
 from leveret.protocol.unacked cimport Unacked
 from leveret.wire.content cimport check_properties
@@ -15,23 +15,11 @@ from leveret.wire.output cimport Output
 
 ctypedef const unsigned char* Octets
 
-cdef int BASIC_CLASS, ROUTES_MAX, SPREAD_FROM, TOLD_AT_ONCE, LOOK_UP_COST, OCTETS_A_UNIT, MANDATORY, IMMEDIATE, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
+cdef int BASIC_CLASS, SPREAD_FROM, OCTETS_A_UNIT, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
 cdef int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, FRAME_OVERHEAD, HEADER_MIN_SIZE
 cdef unsigned long BASIC_PUBLISH, BASIC_ACK, BASIC_NACK, BASIC_REJECT
 cdef long long PAST
 cdef long FLAG_EXPIRATION, FLAG_HEADERS, FLAG_USER_ID, FLAG_REPLY_TO, COPIED, PERSISTENT
-
-@cython.final
-cdef class Route:
-    cdef public Origin origin
-    cdef public bint mandatory
-    cdef public bint varies
-    cdef public bint traced
-    cdef public long long count
-    cdef public long long lost
-    cdef public long long astray
-    cdef public list queues
-    cdef public Tally tally
 
 @cython.final
 cdef class Channel:
@@ -53,10 +41,7 @@ cdef class Channel:
     cdef public object reply_consumer
     cdef public list held_cancels
     cdef public Tally tally
-    cdef long long _epoch
-    cdef dict _routes
-    cdef bytes _last_method
-    cdef Route _last_route
+    cdef public Routes routes
     cdef Py_ssize_t _turn
     cdef Py_ssize_t _body_max
 
@@ -77,27 +62,15 @@ cdef class Channel:
     @cython.locals(route=Route, flags=long, queues=list, message=Message, queue=Queue, now="long long")
     cdef _publish(self, bytes method, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
     cdef _go_nowhere(self, Route route, Message message)
-    @cython.locals(queue=Queue, part=Tally)
-    cdef _go_astray(self, Route route, list queues)
-    @cython.locals(route=Route)
-    cpdef tell_parts(self)
-    @cython.locals(part=Tally, straight="long long", queue=Queue)
-    cdef object _tell_parts_of(self, Route route, object last)
     @cython.locals(entry=Entry, part=Tally)
     cpdef count_acks(self, list entries, int how)
     cpdef refuse(self)
+    @cython.locals(confirms=Confirms, queue=Queue)
+    cdef _await_storage(self, list queues)
     @cython.locals(confirms=Confirms)
     cdef _count_confirm(self)
     @cython.locals(queue=Queue)
     cdef _spread(self, Message message, list queues, long long now)
-    @cython.locals(route=Route)
-    cdef Route _route(self, bytes method)
-    @cython.locals(name_end=Py_ssize_t, key_end=Py_ssize_t, name=str, key=str, exchange=Exchange, router=Router, route=Route)
-    cdef Route _find_route(self, bytes method)
-    @cython.locals(router=Router)
-    cdef list _route_again(self, Route route, Message message)
-    cdef tuple _copied(self, Route route, Message message)
-    cdef object _properties(self, Message message)
     cdef _check_properties(self, Message message)
     @cython.locals(origin=Origin)
     cpdef return_message(self, Message message)

@@ -4,10 +4,7 @@ Everything a client does often is here, walked in place in the received bytes: b
 basic.nack, basic.reject. The other methods are decoded and handled by `topology.py` and `basic.py`.
 
   (1) Frames come in order: a method, and after a basic.publish its header and then its body.
-  (2) A route is remembered by the bytes of its basic.publish, if it depends on nothing else, until the broker's epoch
-      changes: a right revoked between two publishes of one burst is felt by the second. It counts its messages, and
-      when it is forgotten, or somebody asks (`tell_parts`), they go to the tallies' parts.
-  (3) A channel that was closed for an error ignores everything but channel.close and channel.close-ok, and cannot be opened.
+  (2) A channel that was closed for an error ignores everything but channel.close and channel.close-ok, and cannot be opened.
 """
 
 from collections.abc import Callable
@@ -16,11 +13,9 @@ from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Window
-from leveret.broker.exchange import Exchange
-from leveret.broker.message import Entry, Message, Origin, new_message
+from leveret.broker.dispatch import cancel, dispatch, push, resume
+from leveret.broker.message import Entry, Message, new_message
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import carbon_copies, rewritten
-from leveret.broker.rights import Rights
 from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import OCTETS_A_UNIT
@@ -30,7 +25,6 @@ from leveret.errors import (
     CommandInvalid,
     FrameError,
     NotFound,
-    NotImplementedFault,
     PreconditionFailed,
     SyntaxFault,
     UnexpectedFrame,
@@ -41,13 +35,13 @@ from leveret.protocol.expiration import PAST, parse_expiration, ttl_until
 from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.leaving import Leave
-from leveret.protocol.reply_to import PREFIX, close_reply_to, with_reply_to
+from leveret.protocol.reply_to import close_reply_to, with_reply_to
+from leveret.protocol.route import Route, Routes
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, nothing, settlement
 from leveret.protocol.spread import Spread
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
-from leveret.protocol.telling import Tell
 from leveret.protocol.trace import trace_delivery, trace_publish
 from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
@@ -61,12 +55,10 @@ from leveret.wire.content import (
     PERSISTENT,
     check_properties,
     frame_content,
-    properties_of,
 )
 from leveret.wire.frames import FRAME_OVERHEAD, FrameReader
 from leveret.wire.methods import decode_method
 from leveret.wire.output import Output
-from leveret.wire.properties import Properties
 from leveret.wire.spec import (
     BASIC_ACK,
     BASIC_NACK,
@@ -84,42 +76,13 @@ from leveret.wire.spec import (
     ChannelOpenOk,
     Method,
 )
-from leveret.wire.values import Table, kind_of
 
 BASIC_CLASS = 60
-ROUTES_MAX = 4096
 SPREAD_FROM = 1000
-TOLD_AT_ONCE = 16
-MANDATORY = 1
-IMMEDIATE = 2
-# What methods, and routes that are looked up, cost in the budget of a pass.
+# What methods cost in the budget of a pass.
 METHOD_COST = 4
 TOPOLOGY_COST = 20
 TOPOLOGY_CLASSES = (40, 50)
-LOOK_UP_COST = 2
-# What is published to an exchange that is not there.
-NOWHERE = Tally()
-
-
-class Route:
-    """Where the messages of one exchange and routing key go.
-
-    `count` are those since its count was told, of which `lost` went nowhere and `astray` not to its queues.
-    """
-
-    __slots__ = ("astray", "count", "lost", "mandatory", "origin", "queues", "tally", "traced", "varies")
-
-    def __init__(self, origin: Origin, mandatory: bool) -> None:
-        self.origin = origin
-        self.mandatory = mandatory
-        self.varies = False
-        self.traced = False
-        self.count = 0
-        self.lost = 0
-        self.astray = 0
-        self.queues: list[Queue] = []
-        # The exchange's.
-        self.tally = NOWHERE
 
 
 class Channel:
@@ -127,10 +90,6 @@ class Channel:
 
     __slots__ = (
         "_body_max",
-        "_epoch",
-        "_last_method",
-        "_last_route",
-        "_routes",
         "_turn",
         "broker",
         "confirms",
@@ -143,6 +102,7 @@ class Channel:
         "output",
         "prefetch",
         "reply_consumer",
+        "routes",
         "session",
         "shared",
         "state",
@@ -173,10 +133,7 @@ class Channel:
         # What is said of cancelled consumers when an answer that goes first has gone.
         self.held_cancels: list[Method] | None = None
         self.tally = Tally()
-        self._epoch = 0
-        self._routes: dict[bytes, Route] = {}
-        self._last_method = b""
-        self._last_route: Route | None = None
+        self.routes = Routes(session, self.tally)
         self._turn = 0
         self._body_max = min(self.output.frame_max, self.broker.settings.message_size_max)
 
@@ -308,7 +265,7 @@ class Channel:
 
     def _begin(self, method: bytes) -> None:
         self.incoming = Incoming(method)
-        if self._epoch != self.broker.epoch:
+        if not self.routes.current():
             # Before its body comes, which may be large.
             self.session.check_throttle()
 
@@ -360,9 +317,7 @@ class Channel:
         self._publish(incoming.method, content, len(header), incoming.size, frame_size)
 
     def _publish(self, method: bytes, content: bytes, header_size: int, body_size: int, frame_size: int) -> None:
-        route = self._last_route
-        if route is None or self._epoch != self.broker.epoch or method != self._last_method:
-            route = self._route(method)
+        route = self.routes.find(method)
         flags = check_properties(content, header_size)
         queues = route.queues
         message = new_message(route.origin, content, header_size, body_size, frame_size, flags)
@@ -372,13 +327,13 @@ class Channel:
             if flags & FLAG_REPLY_TO:
                 message = with_reply_to(self, message)
             if flags & COPIED:
-                message, queues = self._copied(route, message)
+                message, queues = self.routes.copied(route, message)
             elif route.varies:
-                queues = self._route_again(route, message)
+                queues = self.routes.again(route, message)
             if message.ttl_ms == PAST:
                 queues = []
             if queues is not route.queues:
-                self._go_astray(route, queues)
+                self.routes.count_elsewhere(route, queues)
         self.tally.publish += 1
         route.count += 1
         route.tally.publish_in += 1
@@ -391,14 +346,14 @@ class Channel:
         if self.confirms is not None:
             self._count_confirm()
             if flags & PERSISTENT:
-                self.confirms.persistent = True
+                self._await_storage(queues)
         if not queues:
             self._go_nowhere(route, message)
             return
         now = self.session.now
         if len(queues) == 1:
             queue = queues[0]
-            if not queue.accept(message, now):
+            if not push(queue, message, now):
                 self.refuse()
         else:
             self._spread(message, queues, now)
@@ -410,16 +365,6 @@ class Channel:
         else:
             self.tally.drop_unroutable += 1
 
-    def _go_astray(self, route: Route, queues: list[Queue]) -> None:
-        """A message goes to other queues than those of its route."""
-        route.astray += 1
-        if len(queues) > TOLD_AT_ONCE:
-            self.broker.work.add(Tell(route.tally, queues, 1))
-            return
-        for queue in queues:
-            part = queue.tally.part(route.tally)
-            part.publish += 1
-
     def refuse(self) -> None:
         """A queue did not take the last message."""
         confirms = self.confirms
@@ -427,6 +372,14 @@ class Channel:
             not confirms.refused or confirms.refused[len(confirms.refused) - 1] != confirms.published
         ):
             confirms.refuse()
+
+    def _await_storage(self, queues: list[Queue]) -> None:
+        """The confirm of the message in hand waits for the storage of all its queues; mostly that is one."""
+        confirms = self.confirms
+        assert confirms is not None
+        for queue in queues:
+            if queue.storage is not confirms.storage:
+                confirms.wait_for(queue.storage)
 
     def _count_confirm(self) -> None:
         confirms = self.confirms
@@ -441,135 +394,11 @@ class Channel:
             self.session.do(Spread(message, queues, now, self.refuse))
             return
         for queue in queues:
-            if not queue.accept(message, now):
+            if not push(queue, message, now):
                 self.refuse()
 
-    def _route(self, method: bytes) -> Route:
-        """The route of a basic.publish, remembered or looked up."""
-        if self._epoch != self.broker.epoch:
-            self.tell_parts()
-            self._routes = {}
-            self._epoch = self.broker.epoch
-            self.session.check_throttle()
-        route = self._routes.get(method)
-        if route is None:
-            route = self._find_route(method)
-        self._last_method = method
-        self._last_route = route
-        return route
-
-    def _find_route(self, method: bytes) -> Route:
-        name_end = 7 + method[6] if len(method) > 6 else len(method)
-        key_end = name_end + 1 + method[name_end] if len(method) > name_end else len(method)
-        if len(method) != key_end + 1:
-            decode_method(BASIC_PUBLISH, method, 4, len(method))  # raises with RabbitMQ's text
-            raise FrameError("cannot decode basic.publish")  # pragma: no cover - for the compiler, which checks no bounds
-        if method[key_end] & IMMEDIATE:
-            raise NotImplementedFault("immediate=true")
-        name = method[7:name_end].decode("utf-8", "surrogateescape")
-        key = method[name_end + 1 : key_end].decode("utf-8", "surrogateescape")
-        rights: Rights = self.session.rights
-        rights.check_exchange("write", name)
-        route = Route(Origin(name, key, method[6:key_end] + b"\xce"), (method[key_end] & MANDATORY) != 0)
-        route.traced = self.vhost.tracing
-        exchange = self._exchange(name)
-        if exchange is not None:
-            route.tally = exchange.tally
-        if exchange is None:
-            pass
-        elif not name and key.startswith(PREFIX):
-            waiting = self.broker.replies.get(key)
-            route.queues = [] if waiting is None else [waiting]
-        else:
-            exchange.check_publishable()
-            if exchange.kind == "topic":
-                rights.check_topic("write", name, key)
-            router = self.vhost.router
-            self.broker.work.left -= LOOK_UP_COST
-            route.queues = router.route(exchange, key, None)
-            route.varies = not router.cacheable
-        if len(self._routes) >= ROUTES_MAX:
-            self.tell_parts()
-            self._routes = {}
-        self._routes[method] = route
-        return route
-
-    def tell_parts(self) -> int:
-        """Add what the routes have counted to the parts of this tally and of the queues'; return how many routes it has.
-
-        Of routes to many queues that is left to the work list; routes to the same queues are told together.
-        """
-        last: Tell | None = None
-        for route in self._routes.values():
-            if route.count:
-                last = self._tell_parts_of(route, last)
-        return len(self._routes)
-
-    def _tell_parts_of(self, route: Route, last: Tell | None) -> Tell | None:
-        part = self.tally.part(route.tally)
-        part.publish += route.count
-        if route.mandatory:
-            part.return_unroutable += route.lost
-        else:
-            part.drop_unroutable += route.lost
-        straight = route.count - route.astray
-        route.count = route.lost = route.astray = 0
-        if len(route.queues) > TOLD_AT_ONCE:
-            if last is not None and last.same(route.tally, route.queues):
-                last.count += straight
-            else:
-                last = Tell(route.tally, route.queues, straight)
-                self.broker.work.add(last)
-        elif straight:
-            for queue in route.queues:
-                part = queue.tally.part(route.tally)
-                part.publish += straight
-        return last
-
-    def _exchange(self, name: str) -> Exchange | None:
-        """The exchange to publish to; None if there is none and that is all right here."""
-        if self.broker.settings.drop_to_unknown_exchange:
-            return self.vhost.exchanges.get(name)
-        return self.vhost.exchange(name)
-
-    def _route_again(self, route: Route, message: Message) -> list[Queue]:
-        properties = self._properties(message)
-        router = self.vhost.router
-        queues: list[Queue] = router.route(self.vhost.exchange(route.origin.exchange), route.origin.routing_key, properties)
-        router.keep(message, self.session.now)
-        return queues
-
-    def _copied(self, route: Route, message: Message) -> tuple[Message, list[Queue]]:
-        """A message with more routing keys in its headers CC and BCC; nobody sees the latter."""
-        properties = self._properties(message)
-        headers = properties.headers or {}
-        check_copies(headers)
-        keys = [route.origin.routing_key, *carbon_copies(headers, "CC"), *carbon_copies(headers, "BCC")]
-        exchange = self._exchange(route.origin.exchange)
-        if exchange is None:
-            return message, []
-        queues = self._route_copies(exchange, keys, properties)
-        if "BCC" in headers:
-            properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
-            origin = message.origin
-            blind = tuple(carbon_copies(headers, "BCC"))
-            message = rewritten(message, properties, Origin(origin.exchange, origin.routing_key, origin.address, blind))
-        self.vhost.router.keep(message, self.session.now)
-        return message, queues
-
-    def _route_copies(self, exchange: Exchange, keys: list[str], properties: Properties) -> list[Queue]:
-        if exchange.kind == "topic":
-            for key in keys:
-                self.session.rights.check_topic("write", exchange.name, key)
-        return self.vhost.router.route_all(exchange, keys, properties)
-
-    def _properties(self, message: Message) -> Properties:
-        """The properties, decoded, which takes by their size."""
-        self.broker.work.left -= message.header_size // OCTETS_A_UNIT
-        return properties_of(message.content, message.header_size)
-
     def _check_properties(self, message: Message) -> None:
-        properties = self._properties(message)
+        properties = self.routes.properties(message)
         user = self.session.user
         if properties.user_id not in (None, user.name) and "impersonator" not in user.tags:
             raise PreconditionFailed(
@@ -624,7 +453,7 @@ class Channel:
         if self.shared.limited():
             self.resume_consumers()
         elif consumer is not None and not consumer.active:
-            queue.resume(consumer)
+            resume(queue, consumer)
 
     def _settle_up_to(self, tag: int) -> None:
         entries = self.unacked.take_up_to(tag, self.session.reads)
@@ -691,7 +520,7 @@ class Channel:
         for consumer in waiting:
             consumer.queue.rotation.activate(consumer)
         for consumer in waiting:
-            consumer.queue.dispatch()
+            dispatch(consumer.queue)
 
     def _all_consumers(self) -> list[Subscriber]:
         consumers = list(self.consumers.values())
@@ -705,7 +534,7 @@ class Channel:
             queue = consumer.queue
             consumer.trace = self.tracer()
             if consumer is not self.reply_consumer and not self.session.rights.allows("read", queue.name):
-                queue.cancel(consumer)
+                cancel(queue, consumer)
                 self.on_consumer_cancelled(consumer)
 
     def tracer(self) -> Callable[[Message, str, bool], None] | None:
@@ -729,15 +558,15 @@ class Channel:
     def answer_before_cancels(self, answer: Method) -> None:
         """Answer, and then tell of the consumers that were cancelled since `held_cancels` was set."""
         self.output.write_method(self.number, answer)
-        for cancel in self.held_cancels or ():
-            self.output.write_method(self.number, cancel)
+        for told in self.held_cancels or ():
+            self.output.write_method(self.number, told)
         self.held_cancels = None
         self.output.wake()
 
     def close(self) -> None:
         """Close as the client asked: give everything back, then say so."""
         if self.confirms is not None:
-            self.confirms.tell(self.output, self.broker.storage)
+            self.confirms.tell(self.output)
         self.state = CHANNEL_CLOSING
         self.session.do(Leave(self.vhost, [self], [], self._closed))
 
@@ -749,7 +578,7 @@ class Channel:
     def fail(self, error: AMQPError, index: int) -> None:
         """Close for an error in the method `index`."""
         if self.confirms is not None:
-            self.confirms.tell(self.output, self.broker.storage)
+            self.confirms.tell(self.output)
         self.state = CHANNEL_CLOSING
         close = ChannelClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
         self.output.write_method(self.number, close)
@@ -764,11 +593,9 @@ class Channel:
         """Stop publishing and consuming, for good: the consumers, which must leave now. It counts with its vhost's then."""
         # What is not confirmed by now never is: the number may be another channel's when it could be.
         self.confirms = None
-        self.tell_parts()
-        self._routes = {}
-        self._last_route = None
+        self.routes.forget()
         self.vhost.tally.add(self.tally)
-        self.tally = Tally()
+        self.tally = self.routes.tally = Tally()
         consumers = list(self.consumers.values())
         self.consumers = {}
         close_reply_to(self)
@@ -785,9 +612,3 @@ def method_cost(index: int, size: int) -> int:
     """What a method of so many octets costs in the budget of a pass; those that make and remove things most."""
     cost = TOPOLOGY_COST if index >> 16 in TOPOLOGY_CLASSES else METHOD_COST
     return cost + size // OCTETS_A_UNIT
-
-
-def check_copies(headers: Table) -> None:
-    for name in ("CC", "BCC"):
-        if name in headers and not isinstance(headers[name], list):
-            raise PreconditionFailed(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind_of(headers[name])}}}')

@@ -1,3 +1,4 @@
+cimport cython
 from leveret.broker.storage cimport Storage
 from leveret.broker.tally cimport Tally
 from leveret.wire.output cimport Output
@@ -8,13 +9,17 @@ cdef class Confirms:
     cdef public long long published
     cdef public long long told
     cdef public list refused
-    cdef public bint persistent
+    cdef public Storage storage
+    cdef long long _first
     cdef list _waiting
     cdef tuple _frames
     cdef Tally _tally
     cdef bytes _nack
     cpdef refuse(self)
-    cpdef tell(self, Output output, Storage storage)
-    cdef long long _stored(self, Storage storage)
+    cpdef wait_for(self, Storage storage)
+    cpdef tell(self, Output output)
+    cdef _wait(self)
+    @cython.locals(storage=Storage, position="long long", first="long long")
+    cdef long long _stored(self) except -1
     cdef _tell_refused(self, Output output, long long limit)
     cdef _tell_up_to(self, long long number, Output output)

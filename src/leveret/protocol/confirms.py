@@ -2,8 +2,8 @@
 
 Each message published in confirm mode has a number; everything settled since the last time is told in one basic.ack
 with `multiple`; what a queue refused has a basic.nack in between. A basic.return goes out before the acknowledgement of
-its message, since it is written at once. A persistent message is acknowledged when storage has it, and with it wait
-those after it.
+its message, since it is written at once. A persistent message is acknowledged when the storage of each queue that it went
+to has it, and with it wait those after it: a `multiple` tells of all before.
 """
 
 from leveret.broker.storage import Storage
@@ -19,18 +19,21 @@ NUMBER_END = 7 + 4 + 8
 class Confirms:
     """Numbers published, settled and told; `refused` are those that some queue did not take.
 
-    `persistent` says that there is one among those published since the last time.
+    `storage` is that of the last persistent one published since the last time, None if there is none, and `_first` the
+    first that went there without others between. `_waiting` are storages, the position each must have synced, and the
+    first number that waits for it.
     """
 
-    __slots__ = ("_frames", "_nack", "_tally", "_waiting", "persistent", "published", "refused", "told")
+    __slots__ = ("_first", "_frames", "_nack", "_tally", "_waiting", "published", "refused", "storage", "told")
 
     def __init__(self, channel: int, tally: Tally) -> None:
         self._tally = tally
         self.published = 0
         self.told = 0
         self.refused: list[int] = []
-        self.persistent = False
-        self._waiting: list[tuple[int, int]] = []
+        self.storage: Storage | None = None
+        self._first = 0
+        self._waiting: list[tuple[Storage, int, int]] = []
         head = frame_head(FRAME_METHOD, channel, 4 + ACK_FIELDS)
         ack = head + BASIC_ACK.to_bytes(4, "big") + bytes(8)
         self._frames = (ack + b"\x00" + END, ack + b"\x01" + END)
@@ -41,11 +44,22 @@ class Confirms:
         if not self.refused or self.refused[len(self.refused) - 1] != self.published:
             self.refused.append(self.published)
 
-    def tell(self, output: Output, storage: Storage) -> None:
+    def wait_for(self, storage: Storage) -> None:
+        """The last message published must be in this storage, too."""
+        self._wait()
+        self.storage = storage
+        self._first = self.published
+
+    def _wait(self) -> None:
+        if self.storage is not None:
+            self._waiting.append((self.storage, self.storage.position(), self._first))
+            self.storage = None
+
+    def tell(self, output: Output) -> None:
         """Acknowledge what has been settled and not been told."""
         limit = self.published
-        if self.persistent or self._waiting:
-            limit = self._stored(storage)
+        if self.storage is not None or self._waiting:
+            limit = self._stored()
         if self.refused:
             self._tell_refused(output, limit)
         self._tell_up_to(limit, output)
@@ -58,15 +72,15 @@ class Confirms:
         self.refused = []
         self._waiting = []
 
-    def _stored(self, storage: Storage) -> int:
-        """Up to which number storage has what it must have."""
-        if self.persistent:
-            self.persistent = False
-            self._waiting.append((storage.position(), self.published))
-        limit = self.told
-        while self._waiting and self._waiting[0][0] <= storage.synced:
-            limit = self._waiting.pop(0)[1]
-        return limit if self._waiting else self.published
+    def _stored(self) -> int:
+        """Up to which number everything is where it must be."""
+        self._wait()
+        while self._waiting:
+            storage, position, first = self._waiting[0]
+            if position > storage.synced:
+                return first - 1
+            del self._waiting[0]
+        return self.published
 
     def _tell_refused(self, output: Output, limit: int) -> None:
         refused = self.refused

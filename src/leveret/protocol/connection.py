@@ -167,7 +167,7 @@ class Connection:
             self.session.confirming = []
             for channel in confirming:
                 if channel.confirms is not None:
-                    channel.confirms.tell(self.output, self.broker.storage)
+                    channel.confirms.tell(self.output)
                     if channel.confirms.told != channel.confirms.published:
                         self.session.confirming.append(channel)
         self._sent_at = now

@@ -8,6 +8,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from leveret.broker.dispatch import leave
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
 from leveret.protocol.settlement import Requeue
@@ -64,7 +65,7 @@ class Leave(Task):
                 return False
             consumer = self._consumers.pop()
             work.left -= CONSUMER_COST
-            consumer.queue.leave(consumer)
+            leave(consumer.queue, consumer)
             self._left.append(consumer.queue)
         self._requeue.add(channel.unacked.take_all(), self._left)
         self._consumers = None

@@ -8,6 +8,7 @@ bound, got from or declared anew, and is gone with the consumer.
 import secrets
 from typing import TYPE_CHECKING
 
+from leveret.broker.dispatch import leave
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import rewritten
@@ -44,7 +45,7 @@ def close_reply_to(channel: "Channel") -> None:
     consumer = channel.reply_consumer
     if consumer is not None:
         channel.reply_consumer = None
-        consumer.queue.leave(consumer)
+        leave(consumer.queue, consumer)
         del channel.broker.replies[consumer.queue.name]
         # What it has not read is of no use, here and in storage.
         consumer.queue.delete()

@@ -1,11 +1,13 @@
 cimport cython
 from leveret.broker.consumer cimport Consumer
+from leveret.broker.dispatch cimport dispatch
 from leveret.broker.message cimport Entry
 from leveret.broker.queue cimport Queue
 from leveret.broker.work cimport Task, Work
 
 cdef class Settle(Task):
     cdef bint _rejected
+    cdef bint _later
     cdef list _entries
     cdef object _done
     cdef Py_ssize_t _at
@@ -18,6 +20,9 @@ cdef class Requeue(Task):
     cdef object _done
     cdef Py_ssize_t _at
     cdef bint _refused
+    cdef bint _later
     cdef dict _queues
     cdef dict _waiting
     cpdef bint run(self, Work work) except -1
+
+cdef _go_on(Queue queue, bint later)

@@ -1,12 +1,13 @@
 """Acknowledging and giving back many messages, in pieces that keep to the budget.
 
 `done` is called when all of them are settled. Consumers that share a limited window are not resumed here but by their
-channel, which gives each its turn.
+channel, which gives each its turn. In a transaction what others get for it comes `later`, when the commit is answered.
 """
 
 from collections.abc import Callable
 
 from leveret.broker.consumer import Consumer
+from leveret.broker.dispatch import dispatch
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
@@ -20,12 +21,13 @@ ACKED, REJECTED, REQUEUED = 0, 1, 2
 class Settle(Task):
     """Forget these entries, or reject them; their consumers go on as room appears."""
 
-    __slots__ = ("_at", "_done", "_entries", "_rejected")
+    __slots__ = ("_at", "_done", "_entries", "_later", "_rejected")
 
-    def __init__(self, entries: list[Entry], done: Callable[[], None], rejected: bool = False) -> None:
+    def __init__(self, entries: list[Entry], done: Callable[[], None], rejected: bool = False, later: bool = False) -> None:
         self._entries = entries
         self._done = done
         self._rejected = rejected
+        self._later = later
         self._at = 0
 
     def run(self, work: Work) -> bool:
@@ -58,8 +60,7 @@ class Settle(Task):
             queue = consumer.queue
             queue.rotation.activate(consumer)
         for consumer in waiting:
-            queue = consumer.queue
-            queue.dispatch()
+            _go_on(consumer.queue, self._later)
         if end < len(entries):
             return False
         self._done()
@@ -77,10 +78,11 @@ class Requeue(Task):
     them back, and not the end of its channel.
     """
 
-    __slots__ = ("_at", "_done", "_entries", "_queues", "_refused", "_waiting")
+    __slots__ = ("_at", "_done", "_entries", "_later", "_queues", "_refused", "_waiting")
 
-    def __init__(self, entries: list[Entry], done: Callable[[], None], refused: bool = False) -> None:
+    def __init__(self, entries: list[Entry], done: Callable[[], None], refused: bool = False, later: bool = False) -> None:
         self._entries = entries
+        self._later = later
         self._done = done
         self._refused = refused
         self._at = 0
@@ -105,16 +107,23 @@ class Requeue(Task):
         for consumer in self._waiting:
             consumer.queue.rotation.activate(consumer)
         for queue in self._queues:
-            queue.dispatch()
+            _go_on(queue, self._later)
         self._done()
         return True
 
 
-def settlement(how: int, entries: list[Entry], done: Callable[[], None]) -> Task:
+def settlement(how: int, entries: list[Entry], done: Callable[[], None], later: bool = False) -> Task:
     """The task that settles these entries so."""
     if how == REQUEUED:
-        return Requeue(entries, done, refused=True)
-    return Settle(entries, done, how == REJECTED)
+        return Requeue(entries, done, True, later)
+    return Settle(entries, done, how == REJECTED, later)
+
+
+def _go_on(queue: Queue, later: bool) -> None:
+    if later:
+        queue.defer_dispatch()
+    else:
+        dispatch(queue)
 
 
 def _by_queue(entries: list[Entry]) -> dict[Queue, list[Entry]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from leveret.broker.dispatch import push
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
@@ -27,6 +28,6 @@ class Spread(Task):
             queue = self._queues[self._at]
             self._at += 1
             # It may have gone since the last piece.
-            if not queue.deleted and not queue.accept(self._message, self._now):
+            if not queue.deleted and not push(queue, self._message, self._now):
                 self._refused()
         return self._at == len(self._queues)

@@ -7,6 +7,7 @@ made on the work list, after whatever caused them; what goes through the trace e
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from leveret.broker.dispatch import push
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
@@ -55,7 +56,7 @@ class Copy(Task):
             work.left -= (self._message.header_size + 8 * len(self._facts.get("routed_queues", ()))) // OCTETS_A_UNIT
             copy = self._copy()
             for queue in queues:
-                queue.accept(copy, work.now)
+                push(queue, copy, work.now)
         return True
 
     def _copy(self) -> Message:

@@ -8,6 +8,7 @@ queue refuses one, the channel is closed.
 from collections.abc import Callable
 
 from leveret.broker.dead_letter import Burial
+from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
@@ -71,7 +72,8 @@ class Reject(Task):
                 # Not with the queue's others, which may have their turn between two pieces of this.
                 queue.burial.bury(*queue.dead.pop(), work)
             if consumer is not None and not consumer.active and not consumer.shared.limited():
-                queue.resume(consumer)
+                queue.rotation.activate(consumer)
+                queue.defer_dispatch()
         return self._at == len(self._entries)
 
 
@@ -91,18 +93,18 @@ class Commit(Task):
         self._group = 0
         self._at = 0
         self._settlements: list[Task] = [
-            Reject(entries) if how == REJECTED else settlement(how, entries, nothing)
+            Reject(entries) if how == REJECTED else settlement(how, entries, nothing, later=True)
             for how, entries in reversed(transaction.settlements)
         ]
 
     def run(self, work: Work) -> bool:
         # On disk all of it counts, or nothing.
-        work.store()
+        work.storage.write_places()
         self._group = self._group or work.storage.begin_group()
         work.storage.enter(self._group)
         try:
             complete = self._go_on(work)
-            work.store()
+            work.storage.write_places()
         except BaseException:
             work.storage.abort(self._group)
             raise
@@ -131,5 +133,5 @@ class Commit(Task):
         if mandatory and not live:
             self._returned(message)
         for queue in live:
-            if not queue.accept(message, self._now):
+            if not push(queue, message, self._now):
                 self._partial = True

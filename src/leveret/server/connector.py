@@ -8,7 +8,7 @@ from collections.abc import Callable
 from leveret.broker.access import TrustedUser, User
 from leveret.broker.broker import Broker
 from leveret.client.client import Client, connect, uninterrupted
-from leveret.client.faults import Disconnected
+from leveret.client.fault import Disconnected
 from leveret.protocol.peer import Peer
 from leveret.server.transport import LOOPBACK, Transport
 from leveret.uri import Uri

@@ -21,8 +21,8 @@ from leveret.server.outbox import Outbox
 from leveret.server.process_memory import Heap
 from leveret.server.read_buffer import ReadBuffer
 from leveret.server.transport import Transport
-from leveret.shovel.shovel import World
-from leveret.shovel.shovels import Shovels
+from leveret.shovel.shovel import ShovelEnvironment
+from leveret.shovel.supervisor import ShovelSupervisor
 
 if TYPE_CHECKING:
     from leveret.store.opening import Opened
@@ -64,7 +64,7 @@ class Node:
         self._heap: Heap | None = None
         self._alarms: Alarms | None = None
         self._outbox: Outbox | None = None
-        self.shovels: Shovels | None = None
+        self.shovels: ShovelSupervisor | None = None
 
     async def start(self) -> None:
         """Listen; OSError if that cannot be."""
@@ -95,8 +95,8 @@ class Node:
             sync = self._config.sync == "always"
             self._opened.start(loop.call_soon_threadsafe, outbox.on_synced, self._on_storage_failed, sync)
             outbox.schedule()
-        world = World(Connector(self.broker, transport).connect, now_ms, lambda: self.broker.cluster_name)
-        self.shovels = Shovels(self.broker, world, self.change)
+        environment = ShovelEnvironment(Connector(self.broker, transport).connect, now_ms, lambda: self.broker.cluster_name)
+        self.shovels = ShovelSupervisor(self.broker, environment, self.change)
         self.shovels.start()
 
     @property
@@ -185,13 +185,19 @@ class Node:
         if self._outbox is not None:
             self._outbox.close()
         if self._opened is not None:
-            # What clients that have gone held is on its way back to its queues; storage must be told before it closes.
-            self.broker.work.begin()
-            while not self.broker.work.drain():
-                self.broker.work.begin()
+            await self._finish_tasks()
             self._opened.close()
             self.failed = self.failed or self._opened.store.failed
         log.info("stopped")
+
+    async def _finish_tasks(self) -> None:
+        """Do what is left to do, and wait for what is read for it: what was rejected must not be found again."""
+        work, storage = self.broker.work, self.broker.storage
+        work.begin()
+        while not work.drain() or storage.is_fetching():
+            storage.flush()
+            await asyncio.sleep(0.001 if not work else 0)
+            work.begin()
 
 
 def open_store(config: Config) -> "Opened":

@@ -1,4 +1,4 @@
-"""One shovel: connects to both ends, makes what is missing, moves messages, and begins anew when something breaks."""
+"""One shovel: connects to both ends, declares what is missing, moves messages, and reconnects when something breaks."""
 
 import asyncio
 import logging
@@ -9,16 +9,17 @@ from dataclasses import dataclass
 
 from leveret.broker.shovel import NO_ACK, ON_CONFIRM, QUEUE_LENGTH, ShovelDefinition
 from leveret.client.client import CLOSE_S, Client
-from leveret.client.faults import ChannelClosed, ClientFault
+from leveret.client.fault import ChannelClosed, ClientFault
 from leveret.client.incoming import Delivery
-from leveret.shovel.rewriting import Rewriting, passed_through
+from leveret.shovel.rewrite import Rewrite, hop_of
 from leveret.shovel.transfer import Address, Transfer
 from leveret.uri import Uri
+from leveret.wire.values import Table
 
 NOT_FOUND = 404
 DELAY_MIN_S = 0.1
 DELAY_MAX_S = 86_400.0
-# Of a reason, which may have come from afar.
+# Of a reason's text, which may be another broker's.
 REASON_MAX = 500
 
 STARTING, RUNNING, TERMINATED = "starting", "running", "terminated"
@@ -27,8 +28,8 @@ log = logging.getLogger("leveret.shovel")
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What a shovel needs of its broker: a way out, the time, and a name."""
+class ShovelEnvironment:
+    """What a shovel needs of its broker: connections, the time, and the cluster's name."""
 
     connect: Callable[[Uri, str], Awaitable[Client]]
     now_ms: Callable[[], int]
@@ -36,17 +37,17 @@ class World:
 
 
 class Shovel:
-    """A shovel that is run. `since` is when `state` was said last."""
+    """A shovel. `since` is when its state last changed."""
 
-    def __init__(self, vhost: str, name: str, definition: ShovelDefinition, world: World) -> None:
+    def __init__(self, vhost: str, name: str, definition: ShovelDefinition, environment: ShovelEnvironment) -> None:
         self.vhost = vhost
         self.name = name
         self.definition = definition
-        self._world = world
+        self._environment = environment
         self._state = STARTING
         self.reason = ""
-        self.since = world.now_ms()
-        # Where it is connected to; these may be shown.
+        self.since = environment.now_ms()
+        # Where it is connected to, without passwords.
         self.uris = ("", "")
         self._transfer: Transfer | None = None
         self._moved = 0
@@ -58,17 +59,17 @@ class Shovel:
         return self._state
 
     async def run(self) -> bool:
-        """Run until it is cancelled, has moved all that it was to move (True), or is not to try again (False)."""
+        """Run until cancelled, or until it has moved all it was to move (True), or is not to reconnect (False)."""
         delay_s = self.definition.reconnect_delay_s
         while True:
-            self._say(STARTING)
+            self._set_state(STARTING)
             try:
                 await self._move()
             except ClientFault as fault:
-                self._say(TERMINATED, str(fault))
+                self._set_state(TERMINATED, str(fault))
                 log.warning("shovel '%s' in vhost '%s': %s", self.name, self.vhost, fault)
             except Exception as error:
-                self._say(TERMINATED, f"internal error: {error}")
+                self._set_state(TERMINATED, f"internal error: {error}")
                 log.exception("shovel '%s' in vhost '%s' failed", self.name, self.vhost)
             else:
                 return True
@@ -76,10 +77,10 @@ class Shovel:
                 return False
             await asyncio.sleep(min(max(delay_s, DELAY_MIN_S), DELAY_MAX_S))
 
-    def _say(self, state: str, reason: str = "") -> None:
+    def _set_state(self, state: str, reason: str = "") -> None:
         self._state = state
         self.reason = reason[:REASON_MAX]
-        self.since = self._world.now_ms()
+        self.since = self._environment.now_ms()
 
     async def _move(self) -> None:
         """Connect and move; return when all is moved."""
@@ -97,8 +98,8 @@ class Shovel:
             mode = self.definition.ack_mode
             transfer = self._transfer = Transfer(source, destination, mode, self._address(), count)
             consumer_tag = await source.consume(queue, mode == NO_ACK, self.definition.source.consumer_arguments)
-            self._say(RUNNING)
-            log.info("shovel '%s' in vhost '%s' runs", self.name, self.vhost)
+            self._set_state(RUNNING)
+            log.info("shovel '%s' in vhost '%s' is running", self.name, self.vhost)
             await transfer.ended
         finally:
             await self._leave(consumer_tag, clients)
@@ -118,7 +119,7 @@ class Shovel:
         faults = []
         for uri in random.sample(uris, len(uris)):
             try:
-                client = await self._world.connect(uri, f"Shovel {self.name}")
+                client = await self._environment.connect(uri, f"Shovel {self.name}")
             except ClientFault as fault:
                 faults.append(f"{uri.shown}: {fault}")
             else:
@@ -155,8 +156,8 @@ class Shovel:
 
     def _address(self) -> Address:
         definition, destination = self.definition, self.definition.destination
-        passed = passed_through(definition, self.vhost, self.name, self._world.cluster_name(), self.uris)
-        rewriting = Rewriting(definition, passed, self._world.now_ms)
+        hop = hop_of(definition, self.vhost, self.name, self._environment.cluster_name(), self.uris)
+        rewrite = Rewrite(definition, hop, self._environment.now_ms)
         to_exchange, to_key = destination.exchange, destination.routing_key
         if destination.queue is not None:
             to_exchange, to_key = "", destination.queue
@@ -164,12 +165,12 @@ class Shovel:
         def address(delivery: Delivery) -> tuple[str, str, bytes]:
             exchange = delivery.exchange if to_exchange is None else to_exchange
             routing_key = delivery.routing_key if to_key is None else to_key
-            return exchange, routing_key, rewriting.properties(delivery)
+            return exchange, routing_key, rewrite.properties(delivery)
 
         return address
 
 
-async def ensure_queue(client: Client, queue: str, arguments: dict[str, object]) -> None:
+async def ensure_queue(client: Client, queue: str, arguments: Table) -> None:
     """Make a durable queue if there is none of this name; one that is there stays as it is."""
     try:
         await client.declare_queue(queue, passive=True)

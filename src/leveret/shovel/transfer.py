@@ -1,11 +1,11 @@
-"""Messages from a source to a destination, for as long as both are there.
+"""Messages moved from a source to a destination, for as long as both are connected.
 
-(1) on-confirm: a message is acknowledged when the destination has confirmed it, so it is never lost and may come twice.
-    on-publish: when it has been sent. no-ack: the source has forgotten it when it sends it.
-(2) While the destination takes no more, nothing is published and the source is not read; what had been read waits.
-(3) What the destination refuses goes back to the source, and after a moment is tried again.
-(4) With a number of messages to move, it ends when they are settled; what was delivered beyond that goes back when the
-    source's channel is closed, but without acknowledgements is moved too, as it would be lost.
+(1) on-confirm: a message is acknowledged when the destination has confirmed it, so it is never lost but may come twice.
+    on-publish: when it has been sent. no-ack: the source does not expect acknowledgements.
+(2) While the destination accepts no more, nothing is published and the source is not read; what was read before waits.
+(3) What the destination nacks is requeued at the source, and tried again after a pause.
+(4) With a number of messages to move, it ends when they are settled. What was delivered beyond that is requeued when the
+    source's channel is closed; with no-ack it is moved too, as it would be lost.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from collections.abc import Callable
 
 from leveret.broker.shovel import NO_ACK, ON_CONFIRM, ON_PUBLISH
 from leveret.client.client import Client
-from leveret.client.faults import ClientFault
+from leveret.client.fault import ClientFault
 from leveret.client.incoming import Delivery
 
-REFUSED_PAUSE_S = 0.1
-LOOK_S = 0.01
+NACK_PAUSE_S = 0.1
+POLL_S = 0.01
 
-# Exchange, routing key and properties with which a message goes on.
+# Exchange, routing key and properties with which a message is published.
 Address = Callable[[Delivery], tuple[str, str, bytes]]
 
 
 class Transfer:
-    """One stretch of moving. `ended` has a result when all is moved, and the fault when it cannot go on."""
+    """Moving over one pair of connections. `ended` gets a result when all is moved, and the fault if it cannot go on."""
 
     def __init__(self, source: Client, destination: Client, ack_mode: str, address: Address, count: int | None) -> None:
         self._source = source
@@ -37,7 +37,7 @@ class Transfer:
         self._pending: deque[Delivery] = deque()
         self._unconfirmed: dict[int, int] = {}
         self._to_ack = 0
-        self._held = False
+        self._nack_pause = False
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.moved = 0
@@ -52,7 +52,7 @@ class Transfer:
 
     @property
     def state(self) -> str:
-        """running, or why it stands still, under RabbitMQ's names."""
+        """RabbitMQ's names: running, or blocked or flow while the destination accepts no more."""
         if self._destination.blocked is not None:
             return "blocked"
         return "flow" if self._destination.full else "running"
@@ -62,46 +62,46 @@ class Transfer:
             self.ended.set_exception(fault)
 
     async def settle(self, consumer_tag: str) -> None:
-        """Before the connections are closed: say what is acknowledged; without acknowledgements, pass on what has come."""
+        """Before the connections are closed: send the last acknowledgement; with no-ack, publish what was delivered."""
         self._ack()
         if self._mode == NO_ACK and self._source.fault is None:
             await self._source.cancel(consumer_tag)
             self._on_flow()
             while self._pending and self._destination.fault is None:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_S)
 
     def detach(self) -> None:
-        """Nothing that still comes matters."""
+        """Ignore whatever is still delivered."""
         self._pending.clear()
         if not self.ended.cancel() and not self.ended.cancelled():
-            # Somebody has to have looked at it.
+            # Else asyncio would log that its exception was never retrieved.
             self.ended.exception()
 
-    # The source's
+    # Callbacks of the source
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        if self._pending or self._held or self._destination.full:
+        if self._pending or self._nack_pause or self._destination.full:
             self._pending.append(delivery)
             self._source.pause()
         else:
             self._forward(delivery)
 
     def _on_cancelled(self, consumer_tag: str) -> None:
-        self.fail(ClientFault("the source's queue is gone, or may no longer be read"))
+        self.fail(ClientFault("the consumer was cancelled: the source queue was deleted, or may no longer be read"))
 
-    # The destination's
+    # Callbacks of the destination
 
     def _on_flow(self) -> None:
-        while self._pending and not self._held and not self._destination.full:
+        while self._pending and not self._nack_pause and not self._destination.full:
             self._forward(self._pending.popleft())
-        if not self._pending and not self._held and not self._destination.full:
+        if not self._pending and not self._nack_pause and not self._destination.full:
             self._source.resume()
 
     def _on_confirm(self, sequence: int, multiple: bool, accepted: bool) -> None:
-        tags = self._taken(sequence, multiple)
+        tags = self._confirmed(sequence, multiple)
         if not tags:
             return
-        # All before the last are settled then, so one acknowledgement is for all.
+        # All before the last are settled, so one acknowledgement is enough for all.
         several = len(tags) > 1
         if accepted:
             self._source.ack(tags[-1], several)
@@ -110,13 +110,13 @@ class Transfer:
         self._source.nack(tags[-1], several)
         if self._unsent is not None:
             self._unsent += len(tags)
-        if not self._held:
-            self._held = True
+        if not self._nack_pause:
+            self._nack_pause = True
             self._source.pause()
-            self._loop.call_later(REFUSED_PAUSE_S, self._let_go)
+            self._loop.call_later(NACK_PAUSE_S, self._resume)
 
-    def _taken(self, sequence: int, multiple: bool) -> list[int]:
-        """The delivery tags of messages that are no longer unconfirmed."""
+    def _confirmed(self, sequence: int, multiple: bool) -> list[int]:
+        """The source's delivery tags of the messages that this confirm is for."""
         if not multiple:
             tag = self._unconfirmed.pop(sequence, None)
             return [] if tag is None else [tag]
@@ -127,8 +127,8 @@ class Transfer:
             numbers.append(number)
         return [self._unconfirmed.pop(number) for number in numbers]
 
-    def _let_go(self) -> None:
-        self._held = False
+    def _resume(self) -> None:
+        self._nack_pause = False
         self._on_flow()
 
     # Both
@@ -140,7 +140,7 @@ class Transfer:
             exchange, routing_key, properties = self._address(delivery)
             sequence = self._destination.publish(exchange, routing_key, properties, delivery.body)
         except (ClientFault, ValueError) as error:
-            self.fail(error if isinstance(error, ClientFault) else ClientFault(f"a message cannot be passed on: {error}"))
+            self.fail(error if isinstance(error, ClientFault) else ClientFault(f"cannot publish a message: {error}"))
             return
         if self._unsent:
             self._unsent -= 1

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from leveret.store.store import Store
 
 SPARE_SEGMENTS = 3
+# A spill in which nothing is live is begun anew from this size on.
+SPILL_SPARE = 1 << 20
 # So many files more than the live messages would fill twice are too many, however small.
 SPARE_FILES = 6
 # What asking for a batch, and copying a message, costs in the budget of a pass.
@@ -111,10 +113,10 @@ class Clean(Task):
     def _go_on(self, work: Work) -> bool:
         segment = self._segment
         if self._store.open_groups:
-            self._store.wait_for_groups(self)
+            self._store.compaction.wait_for_groups(self)
             return True
         if not segment.live_count:
-            self._store.cleaned(self._journal, segment, self._copies())
+            self._store.compaction.cleaned(self._journal, segment, self._copies())
             return True
         assert self._journal.current is not None
         self._first = self._first or self._journal.current.number
@@ -138,7 +140,7 @@ class Clean(Task):
         if segment.live_count:
             segment.damaged = True
             log.error("%s: %d messages are damaged and could not be copied", segment.name, segment.live_count)
-        self._store.cleaned(self._journal, segment, self._copies())
+        self._store.compaction.cleaned(self._journal, segment, self._copies())
 
     def _copies(self) -> list[Segment]:
         if not self._first:
@@ -198,3 +200,62 @@ class Clean(Task):
         if live:
             work.left -= COPY_COST
             self._journal.move(self._segment, batch.payload, self._at, count, live, self._store.moved)
+
+
+class Compaction:
+    """Which of a store's logs is being cleaned, and which files go when their copies are on disk.
+
+    `short` says that space is: files should go that could stay otherwise. `_waiting` go on when no transaction is being
+    committed; `_removable` are positions, and the segments that may go when those are synced, with their copies.
+    """
+
+    __slots__ = ("_cleaning", "_removable", "_store", "_waiting", "short")
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+        self._cleaning: set[Journal] = set()
+        self._removable: list[tuple[int, Journal, Segment, list[Segment]]] = []
+        self._waiting: list[Clean] = []
+        self.short = False
+
+    def look(self, log: Journal) -> None:
+        """Begin with the oldest segment of a log, if that is worth while."""
+        if log in self._cleaning or not self._store.is_open():
+            return
+        if log.spills and log.is_idle(SPILL_SPARE):
+            log.begin_anew()
+        segment = oldest_to_clean(log, self.short)
+        if segment is not None:
+            self._cleaning.add(log)
+            self._store.work.add(Clean(self._store, log, segment))
+
+    def wait_for_groups(self, clean: Clean) -> None:
+        """Go on with this when no transaction is being committed."""
+        self._waiting.append(clean)
+
+    def groups_closed(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for clean in waiting:
+            self._store.work.add(clean)
+
+    def cleaned(self, log: Journal, segment: Segment, copies: list[Segment]) -> None:
+        """Nothing live is left in a segment once what was said up to now is written, to `copies`."""
+        if not log.spills:
+            # Said together with the copies: when they are on disk it may be missing.
+            others = [other.first_batch for other in log.segments.values() if other is not segment and other.first_batch]
+            log.mark = (*log.mark[:2], min(others, default=log.batch))
+        self._removable.append((log.position(), log, segment, [] if log.spills else copies))
+        self.remove_cleaned()
+
+    def remove_cleaned(self) -> None:
+        """Remove files whose copies are on disk, and that nobody is about to read."""
+        waiting, self._removable = self._removable, []
+        for position, log, segment, copies in waiting:
+            if position > log.synced or segment.pinned:
+                self._removable.append((position, log, segment, copies))
+                continue
+            self._cleaning.discard(log)
+            removal = log.remove(segment)
+            removal.copies = copies
+            self._store.remove_file(removal, sync=not log.spills)
+            self.look(log)

@@ -22,7 +22,7 @@ Done = Callable[[BaseException | None], None]
 Subject = BatchToWrite | Removal | Reading | Filling | Fetching | Peek | Clean
 
 
-class Work:
+class Job:
     """A batch and the definitions that changed with it, a file to remove or a page to read. `done` is called on the loop."""
 
     __slots__ = ("changes", "done", "subject", "sync")
@@ -44,13 +44,13 @@ class Committer:
         self.failed: BaseException | None = None
         # Counted by the thread.
         self.traffic = Traffic()
-        self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="leveret-committer", daemon=True)
         self._thread.start()
 
-    def put(self, work: Work) -> None:
+    def put(self, job: Job) -> None:
         """Have this done after all that was put before."""
-        self._queue.put(work)
+        self._queue.put(job)
 
     def stop(self) -> None:
         """Finish what was put, and end."""
@@ -59,40 +59,40 @@ class Committer:
 
     def _run(self) -> None:
         while True:
-            work = self._queue.get()
-            if work is None:
+            job = self._queue.get()
+            if job is None:
                 return
-            self._commit(work)
+            self._commit(job)
 
-    def _commit(self, work: Work) -> None:
+    def _commit(self, job: Job) -> None:
         if self.failed is None:
             try:
-                carry_out(work, self._definitions, self._sync, self.traffic)
+                carry_out(job, self._definitions, self._sync, self.traffic)
             except BaseException as fault:
                 self.failed = fault
-        self._call_soon(work.done, self.failed)
+        self._call_soon(job.done, self.failed)
 
 
-def carry_out(work: Work, definitions: DefinitionsFile, sync: bool, traffic: Traffic) -> None:
-    """Do one piece of work; without `sync`, have nothing synced but what takes the place of a file that is removed."""
-    if work.changes:
-        definitions.change(work.changes)
+def carry_out(job: Job, definitions: DefinitionsFile, sync: bool, traffic: Traffic) -> None:
+    """Do one job; without `sync`, have nothing synced but what takes the place of a file that is removed."""
+    if job.changes:
+        definitions.change(job.changes)
         traffic.change_count += 1
     start = time.perf_counter()
-    if isinstance(work.subject, Reading | Filling | Fetching | Peek | Clean):
-        traffic.read_bytes += work.subject.read()
+    if isinstance(job.subject, Reading | Filling | Fetching | Peek | Clean):
+        traffic.read_bytes += job.subject.read()
         traffic.read_count += 1
         traffic.read_s += time.perf_counter() - start
         return
-    if not sync and isinstance(work.subject, Removal):
-        work.subject.sync_copies()
-    work.subject.write()
+    if not sync and isinstance(job.subject, Removal):
+        job.subject.sync_copies()
+    job.subject.write()
     written = time.perf_counter()
-    if isinstance(work.subject, BatchToWrite):
+    if isinstance(job.subject, BatchToWrite):
         traffic.write_count += 1
-        traffic.write_bytes += len(work.subject.data)
+        traffic.write_bytes += len(job.subject.data)
         traffic.write_s += written - start
-    if sync and work.sync:
-        work.subject.sync()
+    if sync and job.sync:
+        job.subject.sync()
         traffic.sync_count += 1
         traffic.sync_s += time.perf_counter() - written

@@ -49,5 +49,5 @@ class Hold:
         """Let go what is on disk; True if nothing is held any more."""
         while self._marks and self._marks[0][0] <= synced:
             self._marks.popleft()
-        self._queue.dispatch()
+        self._queue.defer_dispatch()
         return not self._marks

@@ -145,6 +145,13 @@ class Ledger:
         self._first = self._last = seq
 
 
+def ledger_of(queue: Queue) -> Ledger:
+    """What the journal keeps of a durable queue."""
+    ledger = queue.ledger
+    assert isinstance(ledger, Ledger)
+    return ledger
+
+
 class Journal:
     """The log, and where in it what is live stands.
 
@@ -244,7 +251,7 @@ class Journal:
         for number in range(count):
             queue: Queue = placed[2 * number]  # type: ignore[assignment]
             entry: Entry = placed[2 * number + 1]  # type: ignore[assignment]
-            ledger: Ledger = queue.ledger
+            ledger: Ledger = queue.ledger  # type: ignore[assignment]
             write_place(out, at, ledger.queue_id, entry.seq, entry.expires_at, entry.delivery_count, number)
             entry.location = segment.number << 32 | segment.size + at
             ledger.live_count += 1

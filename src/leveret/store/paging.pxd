@@ -1,4 +1,5 @@
 cimport cython
+from leveret.broker.backlog cimport Backlog
 from leveret.broker.chain cimport Chain
 from leveret.broker.message cimport Entry, Message, is_stub, new_entry, new_message
 from leveret.broker.pages cimport Page, Pages
@@ -13,15 +14,15 @@ cdef long STORED
 cdef long long OFFSET_MASK
 cdef long SPILL_NUMBER, GAP_MAX, READ_AHEAD
 
-@cython.locals(back=Chain, entry=Entry, first=Entry, body_bytes="long long")
+@cython.locals(backlog=Backlog, back=Chain, entry=Entry, first=Entry, body_bytes="long long")
 cpdef page_out(object store, Queue queue)
-@cython.locals(pages=Pages, entry=Entry)
+@cython.locals(backlog=Backlog, pages=Pages, entry=Entry)
 cpdef page_out_all(object store, Queue queue)
 @cython.locals(location="long long")
 cdef _add_to(Pages pages, Entry entry, Queue queue, Journal spill)
 cpdef check_placed(Queue queue, Entry entry)
 @cython.locals(spill=Journal, entry=Entry)
-cpdef strip(object store, Queue queue, list entries)
+cpdef evict(object store, Queue queue, list entries)
 cpdef Message stub_of(long flags, Py_ssize_t body_size)
 
 cdef class StubReading:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
 from leveret.broker.pages import Page, Pages
 from leveret.broker.queue import Queue
-from leveret.broker.shelf import put_rest
 from leveret.broker.storage import STORED
 from leveret.octets import put_u64, u16_at, u32_at, u64_at
 from leveret.store.checks import overlaps
@@ -30,7 +29,7 @@ from leveret.store.segment import Segment
 log = logging.getLogger("leveret.store")
 
 if TYPE_CHECKING:
-    from leveret.store.store import Store
+    from leveret.store.pager import PagedStorage
 
 # What lies so near together is read in one go.
 GAP_MAX = 16 << 10
@@ -41,38 +40,40 @@ NOWHERE = Origin("", "", b"")
 _STUBS: dict[tuple[int, int], Message] = {}
 
 
-def page_out(store: "Store", queue: Queue) -> None:
+def page_out(store: "PagedStorage", queue: Queue) -> None:
     """Make a page of the oldest messages in a queue's back."""
-    store.work.store()
-    back = queue.back
+    store.write_places()
+    backlog = queue.backlog
+    back = backlog.back
+    assert back is not None
     body_bytes = 0
-    for _ in range(queue.sizes.page_count):
+    for _ in range(backlog.sizes.page_count):
         entry = back.first()
-        if entry is None or body_bytes >= queue.sizes.page_bytes:
+        if entry is None or body_bytes >= backlog.sizes.page_bytes:
             break
         back.remove(entry)
         body_bytes += entry.message.body_size
-        queue.back_count -= 1
-        _add_to(queue.pages, entry, queue, store.spill)
-    queue.back_bytes -= body_bytes
+        backlog.back_count -= 1
+        _add_to(backlog.pages, entry, queue, store.spill)
+    backlog.back_bytes -= body_bytes
     first = back.first()
-    queue.back_seq = queue.next_seq if first is None else first.seq
+    backlog.back_seq = queue.next_seq if first is None else first.seq
 
 
-def page_out_all(store: "Store", queue: Queue) -> None:
+def page_out_all(store: "PagedStorage", queue: Queue) -> None:
     """Make pages of all that is ready and was never taken, but for one."""
-    store.work.store()
-    pages = Pages(queue.sizes)
-    for entry in queue.chain.cut_off():
+    store.write_places()
+    backlog = queue.backlog
+    pages = Pages(backlog.sizes)
+    for entry in backlog.front.cut_off():
         if is_stub(entry.message):
-            queue.shelved_bytes -= entry.message.body_size
+            backlog.stub_bytes -= entry.message.body_size
         _add_to(pages, entry, queue, store.spill)
-    queue.pages.put_before(pages)
-    put_rest(queue, queue.chain.entries())
-    if not queue.paged and pages.count:
-        queue.paged = True
-        queue.back_seq = queue.next_seq
-    while queue.back_count:
+    backlog.pages.put_before(pages)
+    backlog.evict_front(queue)
+    if not backlog.paged and pages.count:
+        backlog.begin_paging(queue.next_seq)
+    while backlog.back_count:
         page_out(store, queue)
 
 
@@ -81,7 +82,7 @@ def _add_to(pages: Pages, entry: Entry, queue: Queue, spill: Journal) -> None:
     if location == 0:
         check_placed(queue, entry)
         location = spill.keep(entry.message, entry)
-        queue.pages.spilled_count += 1
+        queue.backlog.pages.spilled_count += 1
     if queue.expiry is not None:
         queue.expiry.paged_out(entry)
     pages.add(entry.seq, location, entry.message.body_size, entry.delivery_count, entry.redelivered)
@@ -97,15 +98,15 @@ class Unplaced(OSError):
     """What was, or will be, confirmed is in no file."""
 
 
-def strip(store: "Store", queue: Queue, entries: list[Entry]) -> None:
+def evict(store: "PagedStorage", queue: Queue, entries: list[Entry]) -> None:
     """Leave stubs of these."""
-    store.work.store()
+    store.write_places()
     spill = store.spill
     for entry in entries:
         if entry.location == 0:
             check_placed(queue, entry)
             entry.location = spill.keep(entry.message, entry)
-            queue.pages.spilled_count += 1
+            queue.backlog.pages.spilled_count += 1
         entry.message = stub_of(entry.message.flags, entry.message.body_size)
 
 
@@ -125,7 +126,7 @@ class StubReading:
 
     __slots__ = ("_reading", "_stubs", "queue")
 
-    def __init__(self, store: "Store", queue: Queue, stubs: list[Entry]) -> None:
+    def __init__(self, store: "PagedStorage", queue: Queue, stubs: list[Entry]) -> None:
         self.queue = queue
         self._stubs = stubs
         page = Page(len(stubs))
@@ -148,7 +149,7 @@ class Filling(StubReading):
 
     __slots__ = ()
 
-    def finish(self, store: "Store") -> None:
+    def finish(self, store: "PagedStorage") -> None:
         """Give the stubs their messages; one that is damaged is lost."""
         messages = {entry.seq: entry.message for entry in self._reading.entries()}
         self._reading.tell_lost()
@@ -164,7 +165,7 @@ class Filling(StubReading):
                 filled.append(stub)
         store.spill.unspill(filled)
         store.read_count += len(filled)
-        self.queue.pages.read_count += len(filled)
+        self.queue.backlog.pages.read_count += len(filled)
         self.queue.filled(self._stubs)
 
 
@@ -173,11 +174,11 @@ class Fetching(StubReading):
 
     __slots__ = ("_done",)
 
-    def __init__(self, store: "Store", queue: Queue, stubs: list[Entry], done: Callable[[], None]) -> None:
+    def __init__(self, store: "PagedStorage", queue: Queue, stubs: list[Entry], done: Callable[[], None]) -> None:
         StubReading.__init__(self, store, queue, stubs)
         self._done = done
 
-    def finish(self, store: "Store") -> None:
+    def finish(self, store: "PagedStorage") -> None:
         """Give the stubs their messages; one that is damaged stays one."""
         found = {entry.seq: entry for entry in self._reading.entries()}
         self._reading.tell_lost()
@@ -218,7 +219,7 @@ class Reading:
 
     __slots__ = ("_page", "_places", "_runs", "_store", "queue")
 
-    def __init__(self, store: "Store", queue: Queue, page: Page) -> None:
+    def __init__(self, store: "PagedStorage", queue: Queue, page: Page) -> None:
         self.queue = queue
         self._store = store
         self._page = page
@@ -357,15 +358,15 @@ class Reading:
         page = self._page
         return [(page.location(index), page.body_size(index)) for run in self._runs for index in run.lost]
 
-    def finish(self, store: "Store") -> None:
+    def finish(self, store: "PagedStorage") -> None:
         """Give the queue its messages."""
         entries = self.entries()
         count, size = self.tell_lost()
-        if self.queue.loading is self._page:
+        if self.queue.backlog.loading is self._page:
             # If not, it was purged meanwhile, and all of it has been given free.
             store.spill.unspill(entries)
             store.read_count += len(entries)
-            self.queue.pages.read_count += len(entries)
+            self.queue.backlog.pages.read_count += len(entries)
             for location, body_size in self.lost_locations():
                 store.lose(self.queue, location, body_size)
         self.queue.loaded(self._page, entries, count, size)

@@ -14,7 +14,7 @@ from leveret.broker.queue import Queue
 from leveret.store.paging import Reading
 
 if TYPE_CHECKING:
-    from leveret.store.store import Store
+    from leveret.store.pager import PagedStorage
 
 log = logging.getLogger("leveret.store")
 
@@ -24,7 +24,7 @@ class Peek:
 
     __slots__ = ("_done", "_gone", "_reading")
 
-    def __init__(self, store: "Store", queue: Queue, page: Page, done: Callable[[list[Entry] | None], None]) -> None:
+    def __init__(self, store: "PagedStorage", queue: Queue, page: Page, done: Callable[[list[Entry] | None], None]) -> None:
         self._done = done
         self._gone = False
         self._reading = Reading(store, queue, page)
@@ -43,7 +43,7 @@ class Peek:
     def end(self) -> None:
         self._reading.end()
 
-    def finish(self, store: "Store") -> None:
+    def finish(self, store: "PagedStorage") -> None:
         """Give what was read to whoever looks."""
         entries = None
         if not self._gone:

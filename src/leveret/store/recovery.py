@@ -25,7 +25,7 @@ from leveret.broker.pages import Pages
 from leveret.broker.queue import Queue
 from leveret.octets import put_u32, put_u64, u16_at, u32_at, u64_at
 from leveret.store.disk import Disk
-from leveret.store.journal import PREFIX, Journal
+from leveret.store.journal import PREFIX, Journal, ledger_of
 from leveret.store.layout import COMMIT, DELIVERED, KIND_MASK, MARK, MESSAGE, PURGE, REQUEUE, SETTLE
 from leveret.store.paging import Reading
 from leveret.store.records import check_room, group_at, place_offset, read_numbers, record_size
@@ -487,13 +487,13 @@ class Recovery:
                     places.times.append(heap_item(u64_at(p, place_at + 16), seq))
 
     def _fill(self, store: Store, queue: Queue, found: Found, clean: bool) -> None:
-        queue_id = queue.ledger.queue_id
+        queue_id = ledger_of(queue).queue_id
         gone = self._gone_of(queue_id)
-        pages = Pages(queue.sizes)
-        queue.ledger.counts = found.fill(pages, gone.counts, self._journal, clean)
+        pages = Pages(queue.backlog.sizes)
+        ledger_of(queue).counts = found.fill(pages, gone.counts, self._journal, clean)
         self.message_count += pages.count
-        queue.ledger.live_count = pages.count
-        queue.ledger.live_bytes = pages.body_bytes
+        ledger_of(queue).live_count = pages.count
+        ledger_of(queue).live_bytes = pages.body_bytes
         if queue.traits.pageable():
             queue.restore_pages(pages, gone.highest + 1, found.times)
         else:

@@ -30,28 +30,25 @@ from errno import EOVERFLOW
 from functools import partial
 from typing import Any
 
-from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
-from leveret.broker.pages import Page, Sizes
+from leveret.broker.message import Message
+from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
-from leveret.broker.storage import STORED, Storage, Traffic
-from leveret.store.cleaner import Clean, oldest_to_clean
-from leveret.store.committer import Committer, Work
+from leveret.broker.storage import Traffic
+from leveret.store.cleaner import Clean, Compaction
+from leveret.store.committer import Committer, Job
 from leveret.store.definitions import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.holding import Hold
-from leveret.store.journal import BatchToWrite, Journal, Ledger
-from leveret.store.layout import GROUP_MAX, HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
-from leveret.store.paging import Fetching, Filling, Reading, Unplaced, page_out, page_out_all, strip, stub_of
-from leveret.store.peeking import Peek
-from leveret.store.records import Place, read_head, read_message, read_place
-from leveret.store.segment import HEADER_SIZE, Segment
+from leveret.store.journal import BatchToWrite, Journal, Ledger, Removal, ledger_of
+from leveret.store.layout import GROUP_MAX
+from leveret.store.pager import PagedStorage, Readable
+from leveret.store.records import Place
+from leveret.store.segment import HEADER_SIZE
 
 log = logging.getLogger("leveret.store")
 
 SPILL_PREFIX = "spill"
 SPILL_PIECE = 1 << 20
-# A spill in which nothing is live is begun anew from this size on.
-SPILL_SPARE = 1 << 20
-# So is the journal, when nothing happens.
+# A journal in which nothing is live is begun anew from this size on, when nothing happens.
 IDLE_SPARE = 1 << 20
 
 # Facts. Ids are never used again; how often definitions have changed; a batch before which none may be missing; up to which
@@ -64,17 +61,13 @@ DELIVERED_UP_TO = "delivered_up_to"
 Key = tuple[str, str, str]
 """Kind, vhost and name of a row."""
 
-# Stands for a message whose content is not needed any more.
-NO_MESSAGE = new_message(Origin("", "", b""), b"", 0, 0, 1, 0)
 
-
-class Store(Storage):
+class Store(PagedStorage):
     """Everything durable of one broker."""
 
     __slots__ = (
         "_change_count",
         "_changes",
-        "_cleaning",
         "_committed_in",
         "_committer",
         "_ids",
@@ -83,37 +76,26 @@ class Store(Storage):
         "_next_group",
         "_on_failed",
         "_on_synced",
-        "_readings",
-        "_removable",
         "_spiller",
         "_spilling_size",
         "_taken",
         "_told_segment",
-        "_waiting",
         "_writing",
         "_writing_size",
         "closed",
+        "compaction",
         "delivered_up_to",
-        "failed",
         "holding",
         "holds",
-        "journal",
         "known_ids",
         "open_groups",
         "queues",
-        "read_count",
-        "short",
-        "spill",
-        "work",
     )
 
     def __init__(self, journal: Journal, spill: Journal, last_queue_id: int, last_group: int, sizes: Sizes) -> None:
-        Storage.__init__(self, sizes)
-        self.pages = True
-        self.journal = journal
-        self.spill = spill
+        PagedStorage.__init__(self, journal, spill, sizes)
         self.synced = journal.synced
-        self.failed: BaseException | None = None
+        self.compaction = Compaction(self)
         # Whether messages wait for the disk before they are delivered, and those of which queues do.
         self.holds = False
         self.holding: list[Hold] = []
@@ -121,7 +103,6 @@ class Store(Storage):
         self.known_ids: dict[tuple[str, str, str], int] = {}
         self.queues: dict[int, Queue] = {}
         self._ids: dict[tuple[str, str, str], int] = {}
-        self.work: Any = None
         self._changes: list[Change] = []
         # Queues that were removed, whose dead letters are on their way, and what their rows are called.
         self._leaving: list[tuple[Queue, Key]] = []
@@ -134,20 +115,12 @@ class Store(Storage):
         self.delivered_up_to = 0
         # The files are closed, and what the committers still say is of no use.
         self.closed = False
-        # Messages read again.
-        self.read_count = 0
-        # Whether space is short, so that files should go which could stay otherwise.
-        self.short = False
         self._committer: Committer | None = None
         self._spiller: Committer | None = None
         self._writing = False
         self._writing_size = 0
         self._spilling_size = 0
-        self._readings: list[Reading | Filling | Fetching | Peek] = []
-        self._cleaning: set[Journal] = set()
-        self._removable: list[tuple[int, Journal, Segment, list[Segment]]] = []
         self.open_groups: set[int] = set()
-        self._waiting: list[Clean] = []
         self._last_queue_id = last_queue_id
         self._next_group = last_group
         self._on_synced: Callable[[], None] = nothing
@@ -169,8 +142,7 @@ class Store(Storage):
     # What the model says
 
     def position(self) -> int:
-        if self.work is not None:
-            self.work.store()
+        self.write_places()
         return self.journal.batch if self._changes else self.journal.position()
 
     def append(self, message: Message, placed: list[Any]) -> None:
@@ -204,7 +176,7 @@ class Store(Storage):
         self.queues[queue_id] = queue
 
     def abandon(self, queue: Queue, vhost: str, kind: str) -> None:
-        self.queues.pop(queue.ledger.queue_id, None)
+        self.queues.pop(ledger_of(queue).queue_id, None)
         self._leaving.append((queue, (kind, vhost, queue.name)))
         self._let_leave()
 
@@ -222,7 +194,7 @@ class Store(Storage):
                 self._remove_row(queue, key)
 
     def _remove_row(self, queue: Queue, key: Key) -> None:
-        ledger = queue.ledger
+        ledger = ledger_of(queue)
         if self.journal.batch in (ledger.moved_in, self._committed_in):
             self._end_batch()
         if self._ids.get(key) == ledger.queue_id:
@@ -236,12 +208,12 @@ class Store(Storage):
         """A queue is declared under the name of one whose dead letters are on their way: that needs a row of its own."""
         for queue, leaving in self._leaving:
             if leaving == key:
-                value = {"auto_delete": queue.auto_delete, "arguments": queue.arguments, "id": queue.ledger.queue_id}
-                self.put(*leaving_key(key, queue.ledger.queue_id), value)
+                value = {"auto_delete": queue.auto_delete, "arguments": queue.arguments, "id": ledger_of(queue).queue_id}
+                self.put(*leaving_key(key, ledger_of(queue).queue_id), value)
 
     def _end_batch(self) -> None:
         """What is said from now on goes with the next batch."""
-        self.work.store()
+        self.write_places()
         self._taken.append(self._take())
 
     def begin_group(self) -> int:
@@ -270,9 +242,7 @@ class Store(Storage):
         for hold in self.holding:
             hold.commit(group, self.journal.batch)
         if not self.open_groups:
-            waiting, self._waiting = self._waiting, []
-            for clean in waiting:
-                self.work.add(clean)
+            self.compaction.groups_closed()
 
     def forget_changes(self) -> None:
         """What was said is on disk already."""
@@ -308,7 +278,7 @@ class Store(Storage):
         for log in (self.journal, self.spill):
             if log.worth_cleaning:
                 log.worth_cleaning = False
-                self._clean(log)
+                self.compaction.look(log)
 
     def _flush_spill(self) -> None:
         # In small pieces: a buffer that grows is memory that nobody has touched, and making that takes its time.
@@ -317,16 +287,16 @@ class Store(Storage):
         if not self._spilling_size or len(self.spill.out) >= SPILL_PIECE:
             batch = self.spill.take()
             self._spilling_size += len(batch.data)
-            self._spiller.put(Work(batch, [], lambda error: self._spilt(batch, error), sync=False))
+            self._spiller.put(Job(batch, [], lambda error: self._spilt(batch, error), sync=False))
 
     def _spilt(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._spilling_size -= len(batch.data)
-        if self._is_over(error):
+        if self.is_over(error):
             return
         self.spill.committed(batch)
         self._read_waiting()
-        self._remove_cleaned()
-        self._clean(self.spill)
+        self.compaction.remove_cleaned()
+        self.compaction.look(self.spill)
         self._on_synced()
 
     def _flush_journal(self) -> None:
@@ -335,7 +305,7 @@ class Store(Storage):
         batch, changes = self._taken.pop(0) if self._taken else self._take()
         self._writing = True
         self._writing_size = len(batch.data)
-        self._committer.put(Work(batch, changes, lambda error: self._written(batch, error)))
+        self._committer.put(Job(batch, changes, lambda error: self._written(batch, error)))
 
     def _take(self) -> tuple[BatchToWrite, list[Change]]:
         """The batch gathered so far, and the rows that go with it."""
@@ -372,13 +342,13 @@ class Store(Storage):
     def _written(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._writing = False
         self._writing_size = 0
-        if self._is_over(error):
+        if self.is_over(error):
             return
         self.journal.committed(batch)
         self.synced = batch.number
         self._release_held()
-        self._remove_cleaned()
-        self._clean(self.journal)
+        self.compaction.remove_cleaned()
+        self.compaction.look(self.journal)
         self._on_synced()
 
     def _release_held(self) -> None:
@@ -387,11 +357,15 @@ class Store(Storage):
             waiting, self.holding = self.holding, []
             self.holding += [hold for hold in waiting if not hold.release(self.synced)]
 
-    def _is_over(self, error: BaseException | None) -> bool:
+    def is_over(self, error: BaseException | None) -> bool:
         """Whether nothing more can be done: the committer has failed, or the files are closed."""
         if error is not None:
             self.fail(error)
         return error is not None or self.closed
+
+    def is_open(self) -> bool:
+        """Whether there is somebody to write."""
+        return self._committer is not None
 
     def fail(self, error: BaseException) -> None:
         # What was waiting fails with it.
@@ -399,186 +373,64 @@ class Store(Storage):
             self.failed = error
             self._on_failed(error)
 
-    # Paging
+    # Jobs for the threads
 
-    def page_out(self, queue: Queue) -> None:
-        try:
-            page_out(self, queue)
-        except Unplaced as error:
-            self.fail(error)
+    def can_read(self) -> bool:
+        return self._committer is not None and not self._taken
 
-    def page_out_all(self, queue: Queue) -> None:
-        try:
-            page_out_all(self, queue)
-        except Unplaced as error:
-            self.fail(error)
+    def have_read(self, reading: Readable, done: Callable[[BaseException | None], None]) -> None:
+        assert self._committer is not None
+        self._committer.put(Job(reading, [], done, sync=False))
 
-    def load(self, queue: Queue, page: Page) -> None:
-        self._readings.append(Reading(self, queue, page))
-        self._read_waiting()
-
-    def _read_waiting(self) -> None:
-        """Have read what the committer has been given before."""
-        waiting, self._readings = self._readings, []
-        for reading in waiting:
-            if self._committer is None or self._taken or not reading.is_taken():
-                self._readings.append(reading)
-            else:
-                self._committer.put(Work(reading, [], partial(self._read, reading), sync=False))
-
-    def _read(self, reading: Reading | Filling | Fetching | Peek, error: BaseException | None) -> None:
-        if self._is_over(error):
-            return
-        self.work.begin()
-        reading.finish(self)
-        reading.end()
-        self._remove_cleaned()
+    def read_done(self) -> None:
+        self.compaction.remove_cleaned()
         self._on_synced()
 
-    def strip(self, queue: Queue, entries: list[Entry]) -> None:
-        try:
-            strip(self, queue, entries)
-        except Unplaced as error:
-            self.fail(error)
-
-    def load_stubs(self, queue: Queue, entries: list[Entry]) -> None:
-        self._readings.append(Filling(self, queue, entries))
-        self._read_waiting()
-
-    def fetch(self, entry: Entry) -> Message:
-        if not is_stub(entry.message):
-            return entry.message
-        log = self._log(entry.location)
-        segment, offset = log.place_of(entry.location)
-        place = read_place(log.read(segment, offset, PLACE_SIZE), 0)
-        start = offset - PLACES_AT - PLACE_SIZE * place.number
-        length = read_head(log.read(segment, start, HEAD_SIZE), 0)[0]
-        return read_message(log.read(segment, start, length), 0)
-
-    def fetch_all(self, queue: Queue, stubs: list[Entry], done: Callable[[], None]) -> None:
-        self._readings.append(Fetching(self, queue, stubs, done))
-        self._read_waiting()
-
-    def peek(self, queue: Queue, page: Page, done: Callable[[list[Entry] | None], None]) -> None:
-        self._readings.append(Peek(self, queue, page, done))
-        self._read_waiting()
-
-    def stub(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> Entry:
-        entry = new_entry(stub_of(0 if location >> 32 >= SPILL_NUMBER else STORED, body_size), seq)
-        entry.location = location
-        entry.delivery_count = delivery_count
-        entry.redelivered = redelivered
-        return entry
-
-    def lose(self, queue: Queue, location: int, body_size: int) -> None:
-        # Nothing is written of it: perhaps another start can read it.
-        self.damaged_count += 1
-        self._log(location).release(location)
-        if location >> 32 < SPILL_NUMBER and queue.ledger is not None:
-            queue.ledger.live_count -= 1
-            queue.ledger.live_bytes -= body_size
-
-    def release(self, entry: Entry) -> None:
-        self._log(entry.location).release(entry.location)
-        entry.location = 0
-
-    def forget(self, page: Page, ledger: Any) -> None:
-        entry = new_entry(NO_MESSAGE, 0)
-        for index in range(page.count):
-            entry.seq = page.seq(index)
-            entry.location = page.location(index)
-            if entry.location:
-                if isinstance(ledger, Ledger) and entry.location >> 32 < SPILL_NUMBER:
-                    # It is settled without its message, which nobody has here.
-                    ledger.live_bytes -= page.body_size(index)
-                self.forget_entry(entry, ledger)
-
-    def forget_entry(self, entry: Entry, ledger: Any) -> None:
-        if entry.location >> 32 >= SPILL_NUMBER:
-            self.release(entry)
-        elif ledger is not None:
-            ledger.settle(entry)
-
-    def _log(self, location: int) -> Journal:
-        return self.spill if location >> 32 >= SPILL_NUMBER else self.journal
-
-    def moved(self, place: Place, location: int) -> bool:
-        """A paged-out message is elsewhere now; False if it is in memory."""
-        queue = self.queues.get(place.queue)
-        return queue is not None and queue.pages.move(place.seq, location)
-
-    # Compaction
-
-    def _clean(self, log: Journal) -> None:
-        if log in self._cleaning or self._committer is None:
-            return
-        if log.spills and log.is_idle(SPILL_SPARE):
-            log.begin_anew()
-        segment = oldest_to_clean(log, self.short)
-        if segment is not None:
-            self._cleaning.add(log)
-            self.work.add(Clean(self, log, segment))
-
-    def tidy(self, short: bool) -> None:
-        """Look for files that could go; with `short`, also for those of which some is live."""
-        self.short = short
-        if self._committer is None or self.failed is not None:
-            return
-        if self.journal.is_idle(IDLE_SPARE) and not self._writing:
-            self.journal.begin_anew()
-        for log in (self.journal, self.spill):
-            self._clean(log)
-
     def read_batch(self, clean: Clean) -> None:
-        """Have the next batch read for this, and go on with it then."""
+        """Have the next batch read for this beside the committer, and go on with it then."""
         assert self._spiller is not None
-        self._spiller.put(Work(clean, [], partial(self._batch_read, clean), sync=False))
+        self._spiller.put(Job(clean, [], partial(self._batch_read, clean), sync=False))
 
     def _batch_read(self, clean: Clean, error: BaseException | None) -> None:
-        if not self._is_over(error):
+        if not self.is_over(error):
             self.work.add(clean)
             self._on_synced()
 
-    def wait_for_groups(self, clean: Clean) -> None:
-        """Go on with this when no transaction is being committed."""
-        self._waiting.append(clean)
-
-    def cleaned(self, log: Journal, segment: Segment, copies: list[Segment]) -> None:
-        """Nothing live is left in a segment once what was said up to now is written, to `copies`."""
-        if not log.spills:
-            # Said together with the copies: when they are on disk it may be missing.
-            others = [other.first_batch for other in log.segments.values() if other is not segment and other.first_batch]
-            log.mark = (*log.mark[:2], min(others, default=log.batch))
-        self._removable.append((log.position(), log, segment, [] if log.spills else copies))
-        self._remove_cleaned()
-
-    def _remove_cleaned(self) -> None:
-        waiting, self._removable = self._removable, []
-        for position, log, segment, copies in waiting:
-            if position > log.synced or segment.pinned:
-                self._removable.append((position, log, segment, copies))
-                continue
-            self._cleaning.discard(log)
-            removal = log.remove(segment)
-            removal.copies = copies
-            if self._committer is not None:
-                self._committer.put(Work(removal, [], self._removed, sync=not log.spills))
-            self._clean(log)
+    def remove_file(self, removal: Removal, sync: bool) -> None:
+        if self._committer is not None:
+            self._committer.put(Job(removal, [], self._removed, sync=sync))
 
     def _removed(self, error: BaseException | None) -> None:
         if error is not None:
             # What stays would come back: what was said of it goes with the segments behind it.
             self.fail(error)
 
+    def tidy(self, short: bool) -> None:
+        """Look for files that could go; with `short`, also for those of which some is live."""
+        self.compaction.short = short
+        if self._committer is None or self.failed is not None:
+            return
+        if self.journal.is_idle(IDLE_SPARE) and not self._writing:
+            self.journal.begin_anew()
+        for log in (self.journal, self.spill):
+            self.compaction.look(log)
+
+    # What compaction asks of queues
+
+    def moved(self, place: Place, location: int) -> bool:
+        """A paged-out message is elsewhere now; False if it is in memory."""
+        queue = self.queues.get(place.queue)
+        return queue is not None and queue.backlog.pages.move(place.seq, location)
+
     def is_gone(self, place: Place) -> bool:
         """Whether a purge has said so of all up to this one; each is given free later."""
         queue = self.queues.get(place.queue)
-        return queue is not None and place.seq <= queue.ledger.floor
+        return queue is not None and place.seq <= ledger_of(queue).floor
 
     def count_of(self, queue_id: int, seq: int, count: int) -> int:
         """How often a live message was given back."""
         queue = self.queues.get(queue_id)
-        return count if queue is None else queue.ledger.counts.get(seq, count)
+        return count if queue is None else ledger_of(queue).counts.get(seq, count)
 
 
 def leaving_key(key: Key, queue_id: int) -> Key:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leveret.testing.broker import Broker
-    from leveret.work.once import Outcome, run_once
+    from leveret.work.run_once import Outcome, run_once
 
 __all__ = ["Broker", "Outcome", "run_once"]
 
-HOMES = {"Broker": "leveret.testing.broker", "Outcome": "leveret.work.once", "run_once": "leveret.work.once"}
+HOMES = {"Broker": "leveret.testing.broker", "Outcome": "leveret.work.run_once", "run_once": "leveret.work.run_once"}
 
 
 def __getattr__(name: str) -> Any:

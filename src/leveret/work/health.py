@@ -7,21 +7,21 @@ from typing import ClassVar
 from leveret.work.runtime import Runtime
 
 HELP = {
-    "received": "Messages that came",
-    "handled": "Messages that were handled well",
+    "received": "Messages received",
+    "handled": "Messages whose handler succeeded",
     "failed": "Messages whose handler failed",
-    "refused": "Messages that were refused, by a policy or by the handler itself",
+    "refused": "Messages rejected, by a policy or by the handler itself",
     "unacknowledged": "Messages that failed and were left unacknowledged",
-    "receipts": "Receipts that were sent",
-    "disconnects": "Connections that were lost or not made",
+    "receipts": "Receipts sent",
+    "disconnects": "Connections lost, or attempts to connect that failed",
 }
 
 
-class Health:
-    """A listener of its own thread."""
+class HealthServer:
+    """An HTTP server in a thread of its own."""
 
     def __init__(self, runtime: Runtime, port: int, host: str = "127.0.0.1") -> None:
-        kind = type("Handler", (Asked,), {"runtime": runtime})
+        kind = type("Handler", (HealthRequest,), {"runtime": runtime})
         self._server = ThreadingHTTPServer((host, port), kind)
         self._server.daemon_threads = True
         self._thread = threading.Thread(
@@ -39,11 +39,11 @@ class Health:
         self._thread.join()
 
 
-class Asked(BaseHTTPRequestHandler):
+class HealthRequest(BaseHTTPRequestHandler):
     """One request."""
 
     runtime: ClassVar[Runtime]
-    # A client that is slower than this is none.
+    # Slower clients are disconnected.
     timeout = 5
 
     def do_GET(self) -> None:
@@ -54,7 +54,7 @@ class Asked(BaseHTTPRequestHandler):
             well = listening == all_of_them
             self._answer(200 if well else 503, f"{listening} of {all_of_them} workers are listening\n")
         else:
-            self._answer(404, "there are /metrics and /health\n")
+            self._answer(404, "try /metrics or /health\n")
 
     def _answer(self, status: int, text: str) -> None:
         body = text.encode()
@@ -65,16 +65,16 @@ class Asked(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nobody wants to read of every probe."""
+        """Probes are not logged."""
 
 
 def metrics(runtime: Runtime) -> str:
     """All counters by worker, as Prometheus reads them."""
     lines = [
-        "# HELP leveret_work_in_flight Messages that handlers are at work on",
+        "# HELP leveret_work_in_flight Messages that handlers are working on",
         "# TYPE leveret_work_in_flight gauge",
         f"leveret_work_in_flight {runtime.in_flight}",
-        "# HELP leveret_work_listening Whether a worker is connected and waits for messages",
+        "# HELP leveret_work_listening Whether a worker is connected and consuming",
         "# TYPE leveret_work_listening gauge",
     ]
     labels = {worker.title: f'{{worker="{escaped(worker.title)}"}}' for worker in runtime.workers}

@@ -2,52 +2,31 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any
 
 from leveret.client.incoming import Delivery
 from leveret.wire.properties import Properties
-from leveret.work.decoding import decoded
+from leveret.work.body import decode_body, encode_body
+from leveret.work.channel import Channel
 
 RECEIPT_TYPE = "leveret.receipt"
 
 
-class Line(Protocol):
-    """The connection a message has come through; may be used from any thread, and does nothing once it is cut."""
-
-    def ack(self, tag: int) -> None: ...
-
-    def reject(self, tag: int, requeue: bool, after_s: float = 0.0) -> None: ...
-
-    def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool: ...
-
-    def sent(self) -> bool: ...
-
-    def leave(self, size: int) -> None: ...
-
-    @property
-    def left_count(self) -> int: ...
-
-    @property
-    def left_bytes(self) -> int: ...
-
-
 class Message:
-    """A message. A handler that acknowledges or rejects it itself has decided; the policies do nothing then."""
+    """A message. If a handler acknowledges or rejects it itself, the policies do nothing more."""
 
-    __slots__ = ("_content", "_delivery", "_line", "_properties", "consumer_id", "pause_s", "settled")
+    __slots__ = ("_channel", "_content", "_delivery", "_properties", "consumer_id", "requeue_delay_s", "settled")
 
-    def __init__(self, delivery: Delivery, consumer_id: str | None, line: Line) -> None:
+    def __init__(self, delivery: Delivery, consumer_id: str | None, channel: Channel) -> None:
         self._delivery = delivery
-        self._line = line
+        self._channel = channel
         self._properties: Properties | None = None
         self._content: tuple[Any] | None = None
         self.consumer_id = consumer_id
-        # "acked", "requeued" or "rejected" once it is decided.
+        # "acked", "requeued" or "rejected" once it is settled.
         self.settled = ""
-        # How long it is kept when a handler gives it back: what always comes back must not keep everybody busy.
-        self.pause_s: Callable[[Message], float] | None = None
+        # How long it is kept before it is requeued: one that always fails must not keep everybody busy.
+        self.requeue_delay_s: Callable[[Message], float] | None = None
 
     @property
     def body(self) -> bytes:
@@ -55,10 +34,10 @@ class Message:
 
     @property
     def content(self) -> Any:
-        """The body as content-type and content-encoding say; BadBody if it is not that."""
+        """The body, decoded as its content-type and content-encoding say; BadBody if that fails."""
         if self._content is None:
             properties = self.properties
-            self._content = (decoded(self.body, properties.content_type, properties.content_encoding),)
+            self._content = (decode_body(self.body, properties.content_type, properties.content_encoding),)
         return self._content[0]
 
     @property
@@ -85,15 +64,15 @@ class Message:
 
     @property
     def message_id(self) -> str | None:
-        """Its message-id; None also if its properties cannot be read."""
+        """Its message-id; None if it has none, or its properties cannot be decoded."""
         try:
             return self.properties.message_id
-        except Exception:  # whatever came, a log line must be possible
+        except Exception:  # needed for log lines, whatever the properties are
             return None
 
     @property
     def octets(self) -> tuple[bytes, ...]:
-        """All of it as it came."""
+        """All of it as it was delivered."""
         delivery = self._delivery
         names = (delivery.exchange.encode(errors="replace"), delivery.routing_key.encode(errors="replace"))
         return (*names, delivery.properties, delivery.body)
@@ -101,59 +80,49 @@ class Message:
     @property
     def title(self) -> str:
         """What logs call it."""
-        named = self.message_id
-        return (
-            f"message {named}" if named else f"message with routing key '{self.routing_key}', delivery {self._delivery.tag}"
-        )
+        if self.message_id:
+            return f"message {self.message_id}"
+        return f"message with routing key '{self.routing_key}', delivery {self._delivery.tag}"
 
     def ack(self) -> None:
-        """The broker may forget it."""
+        """Acknowledge it: it is gone from its queue."""
         if not self.settled:
             self.settled = "acked"
-            self._line.ack(self._delivery.tag)
+            self._channel.ack(self._delivery.tag)
 
     def reject(self, requeue: bool = False) -> None:
-        """Give it back to its queue, after a pause that grows each time; or to where dead letters go, at once."""
+        """Requeue it, after a pause that grows each time; or dead-letter it, at once."""
         if not self.settled:
             self.settled = "requeued" if requeue else "rejected"
-            after_s = self.pause_s(self) if requeue and self.pause_s is not None else 0.0
-            self._line.reject(self._delivery.tag, requeue, after_s)
+            after_s = self.requeue_delay_s(self) if requeue and self.requeue_delay_s is not None else 0.0
+            self._channel.reject(self._delivery.tag, requeue, after_s)
 
-    def sent(self) -> bool:
-        """Wait until the broker has been told; False if it was not, as the connection is cut."""
-        return self._line.sent()
+    def wait_until_sent(self) -> bool:
+        """Wait until its acknowledgement is in the socket; False if it could not be sent, as the connection has ended."""
+        return self._channel.wait_until_sent()
 
-    def leave(self) -> tuple[int, int]:
-        """Leave it unacknowledged; how many messages and bytes of this connection are by now."""
-        self._line.leave(len(self.body))
-        return self._line.left_count, self._line.left_bytes
+    def leave_unacked(self) -> tuple[int, int]:
+        """Leave it unacknowledged; how many messages and bytes are left so on this connection."""
+        self._channel.leave_unacked(len(self.body))
+        return self._channel.left_count, self._channel.left_bytes
 
     def reply(self, body: object, **properties: Any) -> bool:
-        """Answer to the message's reply-to, with its correlation-id; False if it has none, or nothing can be sent.
+        """Publish to the message's reply-to, with its correlation-id; False if it has none, or the connection has ended.
 
-        Bytes go as they are, text as text, anything else as JSON.
+        Bytes are sent as they are, str as text, anything else as JSON.
         """
         reply_to = self.properties.reply_to
         if not reply_to:
             return False
-        octets, kind = encoded(body)
-        answer = Properties(content_type=kind, correlation_id=self.properties.correlation_id)
-        return self._line.publish("", reply_to, replace(answer, **properties), octets)
+        octets, content_type = encode_body(body)
+        answer = Properties(content_type=content_type, correlation_id=self.properties.correlation_id)
+        return self._channel.publish("", reply_to, replace(answer, **properties), octets)
 
     def send_receipt(self, outcome: str, error: str = "") -> bool:
-        """Tell the sender what has become of it; False if it did not say where to, or nothing can be sent."""
+        """Tell the sender what became of it; False if there is no reply-to, or the connection has ended."""
         headers = {"outcome": outcome}
         if self.consumer_id:
             headers["ConsumerId"] = self.consumer_id
         if error:
             headers["error"] = error
         return self.reply(b"", type=RECEIPT_TYPE, headers=headers)
-
-
-def encoded(body: object) -> tuple[bytes, str | None]:
-    """A body, and the content-type it gets where nobody says another."""
-    if isinstance(body, str):
-        return body.encode(), "text/plain; charset=utf-8"
-    if isinstance(body, bytes | bytearray | memoryview):
-        return bytes(body), None
-    return msgspec.json.encode(body), "application/json"

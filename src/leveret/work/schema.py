@@ -1,17 +1,6 @@
-"""The JSON Schema of the files, for editors and for whoever writes them by program."""
+"""The JSON Schema of subscription files, for editors and for programs that write such files."""
 
-from typing import Any
-
-from leveret.work.checking import (
-    DELIVERY_LIMIT_MAX,
-    FUNCTION,
-    MS_MAX,
-    NAME_MAX,
-    PREFETCH_COUNT_MAX,
-    PREFETCH_SIZE_MAX,
-    WORDS,
-)
-from leveret.work.metadata import (
+from leveret.work.subscription import (
     ACKNOWLEDGE_POLICIES,
     AFTER,
     BEFORE,
@@ -25,40 +14,52 @@ from leveret.work.metadata import (
     TYPES,
     WHEN_OVERLOADED,
 )
+from leveret.work.validation import (
+    DELIVERY_LIMIT_MAX,
+    FUNCTION,
+    MS_MAX,
+    NAME_MAX,
+    PREFETCH_COUNT_MAX,
+    PREFETCH_SIZE_MAX,
+    WORDS,
+)
 
-TEXT = {"type": "string"}
-NAME = {"type": "string", "maxLength": NAME_MAX}
-SOME_NAME = {**NAME, "minLength": 1}
-MODULE_FUNCTION = {"type": "string", "pattern": f"^{FUNCTION.pattern}$"}
-ABOVE_NOTHING = {"type": "number", "exclusiveMinimum": 0}
+# A JSON Schema, or a part of one.
+Schema = dict[str, object]
+
+TEXT: Schema = {"type": "string"}
+NAME: Schema = {"type": "string", "maxLength": NAME_MAX}
+SOME_NAME: Schema = {**NAME, "minLength": 1}
+MODULE_FUNCTION: Schema = {"type": "string", "pattern": f"^{FUNCTION.pattern}$"}
+POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
 
 
-def whole(least: int, most: int | None, default: int, about: str) -> dict[str, Any]:
-    found = {"type": "integer", "minimum": least, "default": default, "description": about}
+def whole(least: int, most: int | None, default: int, about: str) -> Schema:
+    found: Schema = {"type": "integer", "minimum": least, "default": default, "description": about}
     return found if most is None else {**found, "maximum": most}
 
 
-def where(field: str, values: list[str], then: dict[str, Any]) -> dict[str, Any]:
-    """A rule that holds where a field has one of these values."""
+def where(field: str, values: list[str], then: Schema) -> Schema:
+    """A rule that applies where a field has one of these values."""
     return {"if": {"required": [field], "properties": {field: {"enum": values}}}, "then": then}
 
 
-def for_each(rule: dict[str, Any]) -> dict[str, Any]:
-    """A rule that each of an exchange's subscriptions must keep."""
+def for_each(rule: Schema) -> Schema:
+    """A rule for each of an exchange's subscriptions."""
     return {"properties": {"Subscriptions": {"items": rule}}}
 
 
-def keyed(kind: str) -> dict[str, Any]:
-    """An exchange of this type needs routing keys."""
+def keyed(kind: str) -> Schema:
+    """The subscriptions of an exchange of this type need routing keys."""
     pattern = f"^(?:{WORDS[kind, False].pattern})$"
     return where("Type", [kind], for_each({"required": ["RoutingKey"], "properties": {"RoutingKey": {"pattern": pattern}}}))
 
 
-BASE = {"Id": TEXT, "Name": NAME, "Caption": TEXT, "Description": TEXT}
+BASE: Schema = {"Id": TEXT, "Name": NAME, "Caption": TEXT, "Description": TEXT}
 
-SUBSCRIPTION: dict[str, Any] = {
+SUBSCRIPTION: Schema = {
     "type": "object",
-    "description": "Which messages of the exchange are wanted, and what handles them.",
+    "description": "Which messages of the exchange to consume, and what handles them.",
     "required": ["Handler"],
     "anyOf": [{"required": [name], "properties": {name: SOME_NAME}} for name in ("Name", "ConsumerId")],
     "allOf": [
@@ -81,7 +82,7 @@ SUBSCRIPTION: dict[str, Any] = {
     "properties": {
         **BASE,
         "Queue": {
-            "description": "The queue. Default: exchange, dot, Name or ConsumerId.",
+            "description": "The queue. Default: the exchange's name, a dot, and Name or ConsumerId.",
             "anyOf": [
                 NAME,
                 {
@@ -91,25 +92,25 @@ SUBSCRIPTION: dict[str, Any] = {
                 },
             ],
         },
-        "ConsumerId": {**NAME, "description": "Says to the handler who it is; the consumer tag."},
-        "RoutingKey": {**NAME, "description": "Which messages; required for Direct and Topic."},
+        "ConsumerId": {**NAME, "description": "The consumer tag, which handlers and receipts get too."},
+        "RoutingKey": {**NAME, "description": "The binding's routing key; required for Direct and Topic."},
         "RoutingHeaders": {
             "type": "object",
             "description": "Headers to match, flat or under Headers, with x-match all or any; required for Headers.",
             "properties": {"Headers": {"type": "object"}, "x-match": {"enum": ["all", "any"], "default": "all"}},
         },
-        "PrefetchSize": whole(0, PREFETCH_SIZE_MAX, 0, "Bytes handled at once; 0 is no limit."),
-        "PrefetchCount": whole(0, PREFETCH_COUNT_MAX, 0, "Messages handled at once; 0 is no limit."),
+        "PrefetchSize": whole(0, PREFETCH_SIZE_MAX, 0, "Prefetch limit in bytes; 0 is no limit."),
+        "PrefetchCount": whole(0, PREFETCH_COUNT_MAX, 0, "Prefetch limit in messages; 0 is no limit."),
         "WorkerThreadCount": whole(1, None, 1, "Threads, each with its own connection; at most as many as there are cores."),
-        "MinListenTime": whole(1, MS_MAX, MIN_LISTEN_MS, "ms; listening that ended sooner counts as a network failure."),
+        "MinListenTime": whole(1, MS_MAX, MIN_LISTEN_MS, "ms; a connection that ends sooner counts as a network failure."),
         "AcknowledgePolicy": {
             "enum": list(ACKNOWLEDGE_POLICIES),
             "default": AFTER,
-            "description": "When the broker may forget the message.",
+            "description": "When a message is acknowledged.",
         },
         "RejectPolicy": {
             "default": NEVER,
-            "description": "When a message is refused so that another consumer gets it.",
+            "description": "When a message is rejected, so that another consumer gets it or it is dead-lettered.",
             "anyOf": [
                 {"enum": list(REJECT_POLICIES)},
                 MODULE_FUNCTION,
@@ -122,7 +123,7 @@ SUBSCRIPTION: dict[str, Any] = {
                             "type": "object",
                             "additionalProperties": False,
                             "minProperties": 1,
-                            "properties": {"Load": ABOVE_NOTHING, "InFlight": ABOVE_NOTHING},
+                            "properties": {"Load": POSITIVE, "InFlight": POSITIVE},
                         }
                     },
                 },
@@ -132,12 +133,12 @@ SUBSCRIPTION: dict[str, Any] = {
             0,
             DELIVERY_LIMIT_MAX,
             0,
-            "How often a message that fails is given back before it is dead-lettered; 0 is for ever.",
+            "How often a message that fails is requeued before it is dead-lettered; 0 is no limit.",
         ),
         "Receipt": {
             "enum": list(RECEIPTS),
             "default": "Never",
-            "description": "Whether the sender is told at its reply-to what has become of the message.",
+            "description": "Whether the sender is told, at its reply-to, what became of the message.",
         },
         "Handler": {
             "description": "module:function; a list, the command to run; or an http or https URL to POST to.",
@@ -151,7 +152,7 @@ SUBSCRIPTION: dict[str, Any] = {
     },
 }
 
-EXCHANGE: dict[str, Any] = {
+EXCHANGE: Schema = {
     "type": "object",
     "description": "An exchange with its subscriptions.",
     "required": ["Name"],
@@ -167,7 +168,7 @@ EXCHANGE: dict[str, Any] = {
 }
 
 
-def schema() -> dict[str, Any]:
+def schema() -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Subscriptions for leveret work",

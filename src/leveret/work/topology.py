@@ -1,10 +1,10 @@
-"""What a subscription needs to be there: the exchange, the queue and the binding. Declared with every connection."""
+"""The exchange, queue and binding of a subscription, declared anew on every connection; and its consumer."""
 
 import asyncio
 from collections.abc import Sequence
 
 from leveret.client.client import Client, connect
-from leveret.client.faults import ClientFault
+from leveret.client.fault import ClientFault
 from leveret.uri import Uri
 from leveret.wire.spec import (
     BasicConsume,
@@ -16,30 +16,29 @@ from leveret.wire.spec import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from leveret.work.checking import flat_headers
-from leveret.work.metadata import Exchange, Subscription
+from leveret.work.subscription import Exchange, Subscription
 
 
 async def declare(client: Client, exchange: Exchange, subscription: Subscription) -> str:
-    """Make what is missing; the queue's name. A ClientFault says what is there and different."""
-    # Those of the broker itself may not be declared.
+    """Declare and bind; the queue's name. Raises ClientFault if something else of that name is there."""
+    # Predeclared exchanges can only be declared passively.
     passive = exchange.name.startswith("amq.")
     kind = exchange.type.lower()
     await client.call(ExchangeDeclare(exchange.name, kind, passive=passive, durable=exchange.durable), ExchangeDeclareOk)
     queue = exchange.queue_of(subscription)
     arguments = dict(subscription.queue_arguments)
     await client.call(QueueDeclare(queue, durable=exchange.durable, arguments=arguments), QueueDeclareOk)
-    headers = flat_headers(subscription.routing_headers) if subscription.routing_headers and kind == "headers" else {}
-    await client.bind_queue(queue, exchange.name, subscription.routing_key or "", headers)
+    match = subscription.match_arguments if kind == "headers" else {}
+    await client.bind_queue(queue, exchange.name, subscription.routing_key or "", match)
     return queue
 
 
 class CannotDeclare(Exception):
-    """There is no broker, or something else of that name; the text says which."""
+    """The broker cannot be reached, or refuses a declaration; the text says which."""
 
 
 async def declare_all(uri: Uri, exchanges: Sequence[Exchange]) -> None:
-    """Make what is missing for all of them, so that their messages wait for whoever will handle them; or CannotDeclare."""
+    """Declare everything, so that messages wait in their queues for the workers; or raise CannotDeclare."""
     client: Client | None = None
     try:
         client = await connect(uri, "leveret work --declare")
@@ -56,9 +55,9 @@ async def declare_all(uri: Uri, exchanges: Sequence[Exchange]) -> None:
             await client.close()
 
 
-async def consume(client: Client, subscription: Subscription, queue: str, by_size: bool) -> str:
-    """Have its messages delivered; the consumer's tag."""
-    size = subscription.prefetch_size if by_size else 0
+async def consume(client: Client, subscription: Subscription, queue: str, size_limited: bool) -> str:
+    """Start consuming; the consumer's tag."""
+    size = subscription.prefetch_size if size_limited else 0
     if size or subscription.prefetch_count:
         await client.call(BasicQos(size, subscription.prefetch_count), BasicQosOk)
     answer = await client.call(BasicConsume(queue, subscription.consumer_id or ""), BasicConsumeOk)

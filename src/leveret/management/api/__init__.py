@@ -26,7 +26,7 @@ from leveret.management.api import (
     users,
     vhosts,
 )
-from leveret.management.routes import Route
+from leveret.management.http.route import Route
 
 ROUTES: list[Route] = [
     *bindings.ROUTES,

@@ -1,50 +1,36 @@
 """Channels: their state, their limits and what they have done."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from leveret.management.answers import Answer, Refused, not_found, stats_disabled
-from leveret.management.asking import Ask
-from leveret.management.backlog import GARBAGE_COLLECTION
-from leveret.management.consuming import channel_name, connection_details, consumer_view
-from leveret.management.lists import chosen
-from leveret.management.moments import moment
-from leveret.management.parts import delivered, published
-from leveret.management.pieces import listed_in_pieces
-from leveret.management.rates import with_rates
-from leveret.management.routes import USER, VHOST, Result, Route
+from leveret.management.api.consumers import consumer_view
+from leveret.management.client import Client, channel_name, connected_clients, connection_details, visible_clients
+from leveret.management.http.answer import Answer, Refused, not_found, stats_disabled
+from leveret.management.http.json import JsonObject
+from leveret.management.http.json_time import iso_time
+from leveret.management.http.list_answer import answer_long_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.request import Request
+from leveret.management.http.route import USER, VHOST, Result, Route
+from leveret.management.statistics.breakdown import channel_deliveries, channel_publishes
+from leveret.management.statistics.queue_stats import GARBAGE_COLLECTION
+from leveret.management.statistics.rate import with_rates
 from leveret.protocol.channel import Channel
-from leveret.protocol.connection import Connection
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN
 
-Found = tuple[Connection, Channel]
+Found = tuple[Client, Channel]
 
 
-def open_channels(ask: Ask) -> Iterator[Found]:
-    """The channels that this user may see: all, or only those of its own connections."""
-    everyones = ask.has_tag("monitoring")
-    for transport in ask.node.transports:
-        connection = transport.connection
-        if connection is None or connection.session.on_shut is None:
-            continue
-        if everyones or connection.session.user is ask.user:
-            for channel in connection.session.channels.values():
-                yield connection, channel
-
-
-def channel_view(ask: Ask, connection: Connection, channel: Channel) -> dict[str, Any]:
+def channel_view(request: Request, client: Client, channel: Channel) -> JsonObject:
     """A channel as the API shows it."""
     transaction, confirms = channel.transaction, channel.confirms
     uncommitted = ([], []) if transaction is None else (transaction.publishes, transaction.entries())
-    view = {
+    view: JsonObject = {
         "name": channel_name(channel),
         "number": channel.number,
-        "node": ask.broker.settings.node_name,
+        "node": request.broker.settings.node_name,
         "vhost": channel.vhost.name,
-        "user": connection.session.user.name,
-        "user_who_performed_action": connection.session.user.name,
-        "connection_details": connection_details(connection.session),
-        "state": state_of(connection, channel),
+        "user": client.user.name,
+        "user_who_performed_action": client.user.name,
+        "connection_details": connection_details(channel.session),
+        "state": state_of(client, channel),
         "confirm": confirms is not None,
         "transactional": transaction is not None,
         "prefetch_count": channel.prefetch.count_limit,
@@ -58,58 +44,60 @@ def channel_view(ask: Ask, connection: Connection, channel: Channel) -> dict[str
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "garbage_collection": GARBAGE_COLLECTION,
-        "message_stats": with_rates(channel.tally.counts(), ask.statistics.of(channel), ask.query),
+        "message_stats": with_rates(channel.tally.counts(), request.statistics.of(channel), request.query),
     }
-    idle_since = ask.statistics.idle_since(channel, connection.connected_at)
+    idle_since = request.statistics.idle_since(channel, client.connection.connected_at)
     if idle_since is not None:
-        view["idle_since"] = moment(idle_since)
+        view["idle_since"] = iso_time(idle_since)
     return view
 
 
-def state_of(connection: Connection, channel: Channel) -> str:
+def state_of(client: Client, channel: Channel) -> str:
     if channel.state != CHANNEL_OPEN:
         return "closing" if channel.state == CHANNEL_CLOSING else "starting"
-    return "flow" if connection.status == "flow" else "running"
+    return "flow" if client.connection.status == "flow" else "running"
 
 
-async def get_channels(ask: Ask) -> Answer:
+async def get_channels(request: Request) -> Answer:
     """All channels, or those of one vhost."""
-    if ask.without_stats:
+    if request.without_stats:
         raise stats_disabled()
-    vhost = ask.vhost if "vhost" in ask.path else None
-    found = [one for one in open_channels(ask) if vhost is None or one[1].vhost is vhost]
-    return await listed_in_pieces(ask.query, found, lambda one: channel_view(ask, *one), channel_key)
+    vhost = request.vhost if "vhost" in request.path else None
+    found = [
+        (client, channel)
+        for client in visible_clients(request)
+        for channel in client.channels.values()
+        if vhost is None or channel.vhost is vhost
+    ]
+    return await answer_long_list(request.query, found, lambda one: channel_view(request, *one), channel_key)
 
 
 def channel_key(found: Found) -> tuple[str, str, str]:
     """By connection and number, not by the letters of the number."""
-    connection, channel = found
-    return connection.name, f"{channel.number:5}", channel_name(channel)
+    client, channel = found
+    return client.name, f"{channel.number:5}", channel_name(channel)
 
 
-async def get_channel(ask: Ask) -> Result:
+async def get_channel(request: Request) -> Result:
     """One channel, with its consumers."""
-    if ask.without_stats:
+    if request.without_stats:
         raise stats_disabled()
-    name = ask.path["channel"]
-    for transport in ask.node.transports:
-        connection = transport.connection
-        if connection is None or connection.session.on_shut is None or not name.startswith(connection.name):
-            continue
-        for channel in connection.session.channels.values():
+    name = request.path["channel"]
+    for client in connected_clients(request.node):
+        for channel in client.channels.values() if name.startswith(client.name) else ():
             if channel_name(channel) == name:
-                if not ask.has_tag("monitoring") and connection.session.user is not ask.user:
+                if not request.has_tag("monitoring") and client.user is not request.user:
                     raise Refused(401, "User not authorised to access object")
-                return chosen(ask.query, await _whole_view(ask, connection, channel))
+                return select_columns(request.query, await _whole_view(request, client, channel))
     raise not_found()
 
 
-async def _whole_view(ask: Ask, connection: Connection, channel: Channel) -> dict[str, Any]:
+async def _whole_view(request: Request, client: Client, channel: Channel) -> JsonObject:
     return {
-        **channel_view(ask, connection, channel),
-        "consumer_details": [consumer_view(ask, channel, consumer) for consumer in channel.consumers.values()],
-        "publishes": published(ask, channel),
-        "deliveries": await delivered(ask, channel),
+        **channel_view(request, client, channel),
+        "consumer_details": [consumer_view(request, channel, consumer) for consumer in channel.consumers.values()],
+        "publishes": channel_publishes(request, channel),
+        "deliveries": await channel_deliveries(request, channel),
     }
 
 

@@ -1,21 +1,18 @@
 """Connections: what they are and do, and how to end them."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from leveret.management.answers import Answer, Refused, done, not_found, stats_disabled
 from leveret.management.api.channels import channel_view
-from leveret.management.asking import Ask
-from leveret.management.backlog import GARBAGE_COLLECTION
-from leveret.management.lists import chosen
-from leveret.management.pieces import listed_in_pieces
-from leveret.management.rates import with_rates
-from leveret.management.routes import USER, VHOST, Result, Route
-from leveret.management.statistics import CONNECTION_NAMES, connection_values
-from leveret.management.values import plain
+from leveret.management.client import Client, connected_clients, visible_clients
+from leveret.management.http.answer import Answer, Refused, done, not_found, stats_disabled
+from leveret.management.http.json import JsonObject
+from leveret.management.http.json_table import to_json
+from leveret.management.http.list_answer import answer_long_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.request import Request
+from leveret.management.http.route import USER, VHOST, Result, Route
+from leveret.management.statistics.queue_stats import GARBAGE_COLLECTION
+from leveret.management.statistics.rate import with_rates
+from leveret.management.statistics.sampler import CONNECTION_NAMES, connection_values
 from leveret.protocol.channel import Channel
-from leveret.protocol.connection import Connection
-from leveret.server.transport import Transport
 
 # What is known only of connections with TLS.
 TLS = (
@@ -31,44 +28,33 @@ SHORT = ("name", "node", "user", "vhost")
 CLOSED_HERE = "Closed via management plugin"
 
 
-def open_connections(ask: Ask) -> Iterator[tuple[Transport, Connection]]:
-    """The connections that are logged in and that this user may see: all, or only its own."""
-    everyones = ask.has_tag("monitoring")
-    for transport in ask.node.transports:
-        connection = transport.connection
-        if connection is None or connection.session.on_shut is None:
-            continue
-        if everyones or connection.session.user is ask.user:
-            yield transport, connection
-
-
-def connection_view(ask: Ask, transport: Transport, connection: Connection) -> dict[str, Any]:
+def connection_view(request: Request, client: Client) -> JsonObject:
     """A connection as the API shows it."""
-    session = connection.session
+    transport, connection = client
     counts = dict(zip(CONNECTION_NAMES, connection_values(transport), strict=True))
     return {
         "name": connection.name,
-        "vhost": session.vhost.name,
-        "user": session.user.name,
-        "user_who_performed_action": session.user.name,
+        "vhost": client.vhost.name,
+        "user": client.user.name,
+        "user_who_performed_action": client.user.name,
         "user_provided_name": str(connection.client_properties.get("connection_name", "")),
-        "node": ask.broker.settings.node_name,
+        "node": request.broker.settings.node_name,
         "protocol": "Direct 0-9-1" if transport.direct else "AMQP 0-9-1",
         "type": "direct" if transport.direct else "network",
         "state": connection.status,
-        "channels": len(session.channels),
+        "channels": len(client.channels),
         "channel_max": connection.channel_max,
         "frame_max": connection.reader.frame_max,
         "timeout": connection.heartbeat_ms // 1000,
         "connected_at": connection.connected_at,
-        "client_properties": plain(connection.client_properties),
+        "client_properties": to_json(connection.client_properties),
         "auth_mechanism": connection.mechanism,
         "ssl": False,
         "host": transport.local[0],
         "port": transport.local[1],
         "peer_host": transport.peer[0],
         "peer_port": transport.peer[1],
-        **with_rates(counts, ask.statistics.of(transport), ask.query),
+        **with_rates(counts, request.statistics.of(transport), request.query),
         "send_pend": transport.unsent_bytes(),
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
@@ -77,84 +63,85 @@ def connection_view(ask: Ask, transport: Transport, connection: Connection) -> d
     }
 
 
-async def get_connections(ask: Ask) -> Answer:
+async def get_connections(request: Request) -> Answer:
     """All connections, or those to one vhost."""
-    vhost = ask.vhost if "vhost" in ask.path else None
-    return await _listed(ask, [pair for pair in open_connections(ask) if vhost is None or pair[1].session.vhost is vhost])
+    vhost = request.vhost if "vhost" in request.path else None
+    return await _list(request, [one for one in visible_clients(request) if vhost is None or one.vhost is vhost])
 
 
-def listed_view(ask: Ask, transport: Transport, connection: Connection) -> dict[str, Any]:
+def listed_view(request: Request, client: Client) -> JsonObject:
     """A connection in a list."""
-    view = connection_view(ask, transport, connection)
-    return {name: view[name] for name in SHORT} if ask.without_stats else view
+    view = connection_view(request, client)
+    return {name: view[name] for name in SHORT} if request.without_stats else view
 
 
-async def get_user_connections(ask: Ask) -> Answer:
+async def get_user_connections(request: Request) -> Answer:
     """The connections of one user."""
-    return await _listed(ask, _of_user(ask))
+    return await _list(request, _of_user(request))
 
 
-def get_connection(ask: Ask) -> Result:
+def get_connection(request: Request) -> Result:
     """One connection."""
-    view = connection_view(ask, *_named(ask))
+    view = connection_view(request, _named(request))
     # RabbitMQ: here, and not in lists, what it has not is an empty text.
-    return chosen(ask.query, view | {name: "" for name in TLS if view[name] is None})
+    return select_columns(request.query, view | {name: "" for name in TLS if view[name] is None})
 
 
-async def delete_connection(ask: Ask) -> Result:
-    """End a connection, for the reason in the header X-Reason."""
-    transport, _ = _named(ask, "administrator")
-    await ask.change(transport.shut, _reason(ask))
+async def delete_connection(request: Request) -> Result:
+    """Close a connection; the header X-Reason may give the reason."""
+    client = _named(request, "administrator")
+    await request.change(client.transport.shut, _reason(request))
     return done()
 
 
-async def delete_user_connections(ask: Ask) -> Result:
-    """End all connections of one user."""
-    for transport, _ in _of_user(ask, "administrator"):
-        await ask.change(transport.shut, _reason(ask))
+async def delete_user_connections(request: Request) -> Result:
+    """Close all connections of one user."""
+    for client in _of_user(request, "administrator"):
+        await request.change(client.transport.shut, _reason(request))
     return done()
 
 
-async def get_connection_channels(ask: Ask) -> Answer:
+async def get_connection_channels(request: Request) -> Answer:
     """The channels of one connection."""
-    if ask.without_stats:
+    if request.without_stats:
         raise stats_disabled()
-    _, connection = _named(ask)
+    client = _named(request)
 
-    def view(channel: Channel) -> dict[str, Any]:
-        return channel_view(ask, connection, channel)
+    def view(channel: Channel) -> JsonObject:
+        return channel_view(request, client, channel)
 
-    channels = list(connection.session.channels.values())
-    return await listed_in_pieces(
-        ask.query, channels, view, lambda channel: (f"{channel.number:5}", f"{connection.name} ({channel.number})")
+    def key_of(channel: Channel) -> tuple[str, str]:
+        return f"{channel.number:5}", f"{client.name} ({channel.number})"
+
+    return await answer_long_list(request.query, list(client.channels.values()), view, key_of)
+
+
+async def _list(request: Request, clients: list[Client]) -> Answer:
+    return await answer_long_list(
+        request.query, clients, lambda client: listed_view(request, client), lambda client: (client.name,)
     )
 
 
-async def _listed(ask: Ask, pairs: list[tuple[Transport, Connection]]) -> Answer:
-    return await listed_in_pieces(ask.query, pairs, lambda pair: listed_view(ask, *pair), lambda pair: (pair[1].name,))
-
-
-def _named(ask: Ask, tag: str = "monitoring") -> tuple[Transport, Connection]:
+def _named(request: Request, tag: str = "monitoring") -> Client:
     """The connection that the path names; 404 if there is none, 401 if it is another's and the user has no such tag."""
-    name = ask.path["connection"]
-    for transport in ask.node.transports:
-        connection = transport.connection
-        if connection is not None and connection.name == name and connection.session.on_shut is not None:
-            if not ask.has_tag(tag) and connection.session.user is not ask.user:
+    name = request.path["connection"]
+    for client in connected_clients(request.node):
+        if client.name == name:
+            if not request.has_tag(tag) and client.user is not request.user:
                 raise Refused(401, "User not authorised to access object")
-            return transport, connection
+            return client
     raise not_found()
 
 
-def _of_user(ask: Ask, tag: str = "monitoring") -> list[tuple[Transport, Connection]]:
-    name = ask.path["user"]
-    if not ask.has_tag(tag) and name != ask.user.name:
+def _of_user(request: Request, tag: str = "monitoring") -> list[Client]:
+    name = request.path["user"]
+    if not request.has_tag(tag) and name != request.user.name:
         raise Refused(401, "User not authorised to access object")
-    return [pair for pair in open_connections(ask) if pair[1].session.user.name == name]
+    return [client for client in visible_clients(request) if client.user.name == name]
 
 
-def _reason(ask: Ask) -> str:
-    return ask.headers.get("X-Reason") or CLOSED_HERE
+def _reason(request: Request) -> str:
+    return request.headers.get("X-Reason") or CLOSED_HERE
 
 
 ROUTES = [

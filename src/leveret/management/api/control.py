@@ -1,44 +1,44 @@
-"""What leveretctl needs beyond RabbitMQ's API: stopping, settings of the running broker, trying a password."""
+"""What leveretctl needs beyond RabbitMQ's API: stopping the broker, changing its settings, checking a password."""
 
 import logging
 
-from leveret.management.answers import bad_request, done
-from leveret.management.asking import Ask
-from leveret.management.routes import ADMINISTRATOR, Result, Route
+from leveret.management.http.answer import bad_request, done
+from leveret.management.http.request import Request
+from leveret.management.http.route import ADMINISTRATOR, Result, Route
 
 log = logging.getLogger("leveret.http")
 
 LEVELS = ("debug", "info", "warning", "error", "critical", "none")
 
 
-def stop(ask: Ask) -> Result:
-    """Stop the broker, in order; the reason goes to the log."""
-    (reason,) = ask.need("reason")
-    if ask.node.on_stop is None:
-        raise bad_request("this broker is stopped by whoever started it")
-    log.info("%s stops the broker: %s", ask.user.name, reason)
-    ask.node.on_stop()
+def stop(request: Request) -> Result:
+    """Shut the broker down; the reason is logged."""
+    (reason,) = request.need("reason")
+    if request.node.on_stop is None:
+        raise bad_request("this broker can only be stopped by the program that started it")
+    log.info("%s stops the broker: %s", request.user.name, reason)
+    request.node.on_stop()
     return done()
 
 
-def put_settings(ask: Ask) -> Result:
-    """Set memory_watermark, disk_free_limit, log_level or track_auth_attempt_source until the next start."""
-    for name, value in ask.body.items():
+def put_settings(request: Request) -> Result:
+    """Change memory_watermark, disk_free_limit, log_level or track_auth_attempt_source until the next restart."""
+    for name, value in request.body.items():
         if name == "log_level" and value in LEVELS:
             logging.getLogger().setLevel("CRITICAL" if value == "none" else str(value).upper())
         elif name == "track_auth_attempt_source" and isinstance(value, bool):
-            ask.broker.churn.logins.by_source = value
+            request.broker.churn.logins.by_source = value
         elif name in ("memory_watermark", "disk_free_limit") and isinstance(value, int | float) and value >= 0:
-            ask.node.set_limit(name, value)
+            request.node.set_limit(name, value)
         else:
             raise bad_request(f"bad setting {name} = {value!r}")
     return done()
 
 
-def authenticate(ask: Ask) -> Result:
-    """Whether this is a user's password."""
-    name, password = ask.need("name", "password")
-    user = ask.broker.users.get(str(name))
+def authenticate(request: Request) -> Result:
+    """Check a user's password."""
+    name, password = request.need("name", "password")
+    user = request.broker.users.get(str(name))
     return {"ok": user is not None and user.has_password(str(password).encode())}
 
 

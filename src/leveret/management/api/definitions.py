@@ -1,16 +1,18 @@
-"""Definitions out of this broker and into it, as RabbitMQ's files have them."""
+"""Export and import of definitions, in the form of RabbitMQ's files."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from email.message import Message
 from email.parser import BytesParser
 from itertools import islice
 from typing import Any
 
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, InPieces, Refused, as_json, bad_request
-from leveret.management.asking import Ask
-from leveret.management.pieces import Body, Pause
-from leveret.management.routes import ADMINISTRATOR, Result, Route
+from leveret.management.http.answer import Answer, Body, LargeAnswer, Refused, bad_request
+from leveret.management.http.json import as_json
+from leveret.management.http.pause import Pause
+from leveret.management.http.request import Request
+from leveret.management.http.route import ADMINISTRATOR, Result, Route
 from leveret.server.definitions_file import (
     BadFile,
     Choices,
@@ -30,21 +32,21 @@ from leveret.server.definitions_file import (
 STEPS = 100
 
 
-async def get_definitions(ask: Ask) -> Result:
-    """Everything that is defined, in one file."""
-    vhosts = [vhost for _, vhost in sorted(ask.broker.vhosts.items())]
-    return await as_file(ask, export_head(ask.broker), [({"vhost": vhost.name}, vhost) for vhost in vhosts])
+async def get_definitions(request: Request) -> Result:
+    """All definitions, as one file."""
+    vhosts = [vhost for _, vhost in sorted(request.broker.vhosts.items())]
+    return await as_file(request, export_head(request.broker), [({"vhost": vhost.name}, vhost) for vhost in vhosts])
 
 
-async def get_vhost_definitions(ask: Ask) -> Result:
-    """What is defined in one vhost."""
-    vhost = ask.broker.vhosts.get(ask.path["vhost"])
+async def get_vhost_definitions(request: Request) -> Result:
+    """The definitions of one vhost."""
+    vhost = request.broker.vhosts.get(request.path["vhost"])
     if vhost is None:
         raise bad_request("vhost_not_found")
-    return await as_file(ask, export_vhost_head(), [({}, vhost)])
+    return await as_file(request, export_vhost_head(), [({}, vhost)])
 
 
-async def as_file(ask: Ask, head: Facts, vhosts: list[tuple[Facts, VirtualHost]]) -> Answer:
+async def as_file(request: Request, head: Facts, vhosts: list[tuple[Facts, VirtualHost]]) -> Answer:
     """An answer that a browser saves under the name it asks for: what is known, and what is in these vhosts.
 
     It is made in pieces, as `definitions_file.export` and `export_vhost` would make it at once; each thing in a vhost begins
@@ -62,8 +64,8 @@ async def as_file(ask: Ask, head: Facts, vhosts: list[tuple[Facts, VirtualHost]]
                 first = False
         body.add(b"]")
     body.add(b"}")
-    name = "".join(letter for letter in ask.query.get("download", "") if letter.isprintable() and letter not in '";\\')
-    return InPieces(body.pieces, {"Content-Disposition": f"attachment; filename={name}"} if name else {})
+    name = "".join(letter for letter in request.query.get("download", "") if letter.isprintable() and letter not in '";\\')
+    return LargeAnswer(body.pieces, {"Content-Disposition": f"attachment; filename={name}"} if name else {})
 
 
 async def facts_of(pause: Pause, kind: str, section: Section, before: Facts) -> AsyncIterator[list[Facts]]:
@@ -82,20 +84,20 @@ async def facts_of(pause: Pause, kind: str, section: Section, before: Facts) -> 
             yield items
 
 
-async def post_definitions(ask: Ask) -> Result:
-    """Define what a file says: all of it or, if anything in it is wrong, nothing.
+async def post_definitions(request: Request) -> Result:
+    """Import definitions: all of a file or, if anything in it is wrong, nothing.
 
     With `skip_unsupported` what has no counterpart here is left out, and the answer says what that is.
     """
-    vhost = ask.path.get("vhost")
-    if vhost is not None and vhost not in ask.broker.vhosts:
+    vhost = request.path.get("vhost")
+    if vhost is not None and vhost not in request.broker.vhosts:
         raise Refused(404, "vhost_not_found")
-    choices = Choices(vhost, ask.flag("skip_unsupported"))
-    form = form_of(ask)
+    choices = Choices(vhost, request.flag("skip_unsupported"))
+    form = form_of(request)
     try:
-        found = parse(ask.body_octets if form is None else form.get("file", b""))
-        async with ask.node.importing:
-            await carry_out(ask, steps_of_import(ask.broker, found, choices))
+        found = parse(request.body_octets if form is None else form.get("file", b""))
+        async with request.node.importing:
+            await carry_out(request, steps_of_import(request.broker, found, choices))
     except BadFile as error:
         raise bad_request(str(error)) from None
     if form is not None and form.get("redirect"):
@@ -103,29 +105,29 @@ async def post_definitions(ask: Ask) -> Result:
     return Answer({"left_out": choices.left_out}) if choices.skip_unsupported else Answer(None, 204)
 
 
-async def carry_out(ask: Ask, steps: Iterator[None]) -> None:
+async def carry_out(request: Request, steps: Iterator[None]) -> None:
     """Take all steps, some at a time, and return when what they changed is on disk."""
 
     def take_some() -> bool:
         return sum(1 for _ in islice(steps, STEPS)) == STEPS
 
-    while ask.node.do(take_some):
+    while request.node.do(take_some):
         await asyncio.sleep(0)
-    await ask.change(lambda: None)
+    await request.synced()
 
 
-def form_of(ask: Ask) -> dict[str, bytes] | None:
+def form_of(request: Request) -> dict[str, bytes] | None:
     """The fields of a multipart form; None if the body is none."""
-    kind = ask.headers.get("Content-Type", "")
+    kind = request.headers.get("Content-Type", "")
     if not kind.lower().startswith("multipart/form-data"):
         return None
-    message = BytesParser().parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + ask.body_octets)
+    message = BytesParser().parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + request.body_octets)
     fields = {}
-    for part in message.get_payload() if message.is_multipart() else []:
-        name = part.get_param("name", header="Content-Disposition")  # type: ignore[union-attr]
-        payload = part.get_payload(decode=True)  # type: ignore[union-attr]
-        if isinstance(payload, bytes):
-            fields[str(name)] = payload
+    parts = message.get_payload()
+    for part in parts if isinstance(parts, list) else []:
+        payload = part.get_payload(decode=True) if isinstance(part, Message) else None
+        if isinstance(part, Message) and isinstance(payload, bytes):
+            fields[str(part.get_param("name", header="Content-Disposition"))] = payload
     if not fields:
         raise bad_request("the form has no fields")
     return fields

@@ -1,12 +1,12 @@
 """The API's description of itself."""
 
 from leveret.management import api
-from leveret.management.asking import Ask
-from leveret.management.openapi import described
-from leveret.management.routes import USER, Result, Route
+from leveret.management.http.openapi import described
+from leveret.management.http.request import Request
+from leveret.management.http.route import USER, Result, Route
 
 
-def get_description(ask: Ask) -> Result:
+def get_description(request: Request) -> Result:
     """This API as an OpenAPI document."""
     return described(api.ROUTES)
 

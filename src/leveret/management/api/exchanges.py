@@ -3,82 +3,82 @@
 import asyncio
 import base64
 import binascii
-from typing import Any
 
 from leveret.broker.exchange import Exchange
 from leveret.broker.tally import PASSING
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, Refused, bad_request, created, done
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
-from leveret.management.asking import Ask, parse_bool
-from leveret.management.direct import Direct, check_place, client_of, unbound
-from leveret.management.lists import chosen
-from leveret.management.parts import by_channels, sent_on
-from leveret.management.pieces import listed_in_pieces
-from leveret.management.rates import with_rates
-from leveret.management.routes import USER, VHOST, Route
-from leveret.management.values import parse_key, parse_properties, parse_table, plain
+from leveret.management.direct import Direct, client_of
+from leveret.management.http.answer import Answer, Refused, bad_request, created, done
+from leveret.management.http.json import Json, JsonObject
+from leveret.management.http.json_table import parse_key, parse_properties, parse_table, to_json
+from leveret.management.http.list_answer import answer_long_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.request import Request, parse_bool
+from leveret.management.http.route import USER, VHOST, Route
+from leveret.management.statistics.breakdown import channel_rows, exchange_outgoing
+from leveret.management.statistics.rate import with_rates
 from leveret.wire.properties import Properties
 from leveret.wire.spec import ExchangeDeclare, ExchangeDelete
 
 
-def exchange_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
+def exchange_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> JsonObject:
     """An exchange as the API shows it."""
     counts = {name: value for name, value in exchange.tally.counts().items() if name in PASSING}
-    view = {
+    view: JsonObject = {
         "name": exchange.name,
         "vhost": vhost.name,
         "type": exchange.kind,
         "durable": exchange.durable,
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
-        "arguments": plain(exchange.arguments),
+        "arguments": to_json(exchange.arguments),
         "user_who_performed_action": exchange.made_by,
     }
     if exchange.policy is not None:
         view["policy"] = exchange.policy.name
     if counts:
-        view["message_stats"] = with_rates(counts, ask.statistics.of(exchange), ask.query)
+        view["message_stats"] = with_rates(counts, request.statistics.of(exchange), request.query)
     return view
 
 
-def listed_view(ask: Ask, vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
-    """An exchange in a list. RabbitMQ: only there it can be without what is counted."""
-    view = exchange_view(ask, vhost, exchange)
-    return {name: value for name, value in view.items() if name != "message_stats"} if ask.without_stats else view
+def listed_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> JsonObject:
+    """An exchange in a list. RabbitMQ: only lists can leave out statistics."""
+    view = exchange_view(request, vhost, exchange)
+    return {name: value for name, value in view.items() if name != "message_stats"} if request.without_stats else view
 
 
-def find_exchange(ask: Ask) -> Exchange:
+def find_exchange(request: Request) -> Exchange:
     """The exchange that the path names, or 404."""
-    return ask.found(ask.vhost.exchanges, "exchange")
+    return request.found(request.vhost.exchanges, "exchange")
 
 
-async def get_exchanges(ask: Ask) -> Answer:
+async def get_exchanges(request: Request) -> Answer:
     """All exchanges, or those of a vhost."""
-    found = ((vhost, exchange) for vhost in ask.vhosts() for exchange in list(vhost.exchanges.values()))
-    return await listed_in_pieces(
-        ask.query, found, lambda one: listed_view(ask, *one), lambda one: (one[0].name, one[1].name)
+    found = ((vhost, exchange) for vhost in request.vhosts() for exchange in list(vhost.exchanges.values()))
+    return await answer_long_list(
+        request.query, found, lambda one: listed_view(request, *one), lambda one: (one[0].name, one[1].name)
     )
 
 
-async def get_exchange(ask: Ask) -> dict[str, Any]:
+async def get_exchange(request: Request) -> JsonObject:
     """One exchange."""
-    exchange = find_exchange(ask)
-    view = exchange_view(ask, ask.vhost, exchange)
+    exchange = find_exchange(request)
+    view = exchange_view(request, request.vhost, exchange)
     # First what tells the parts.
-    outgoing = await sent_on(ask, ask.vhost, exchange)
-    incoming = by_channels(ask, ask.vhost, exchange.tally)
-    return chosen(ask.query, view | {"incoming": incoming, "outgoing": outgoing})
+    outgoing = await exchange_outgoing(request, request.vhost, exchange)
+    incoming = channel_rows(request, request.vhost, exchange.tally)
+    return select_columns(request.query, view | {"incoming": incoming, "outgoing": outgoing})
 
 
-async def put_exchange(ask: Ask) -> Answer:
+async def put_exchange(request: Request) -> Answer:
     """Declare an exchange."""
-    name, body = ask.name("exchange"), ask.body
-    existed = name in ask.vhost.exchanges
+    name, body = request.name("exchange"), request.body
+    existed = name in request.vhost.exchanges
     kind = body.get("type", "direct")
     if not isinstance(kind, str):
         raise bad_request("type must be text")
-    check_place(ask)
+    request.check_body_node()
     declare = ExchangeDeclare(
         name,
         kind,
@@ -88,61 +88,61 @@ async def put_exchange(ask: Ask) -> Answer:
         arguments=parse_table(body.get("arguments")),
         no_wait=True,
     )
-    await ask.change(client_of(ask).call, declare)
+    await request.change(client_of(request).call, declare)
     return created(existed)
 
 
-async def delete_exchange(ask: Ask) -> Answer:
-    """Delete an exchange; `if-unused` is heeded."""
-    delete = ExchangeDelete(find_exchange(ask).name, if_unused=ask.flag("if-unused"), no_wait=True)
-    await ask.change(client_of(ask).call, delete)
-    await unbound(ask)
+async def delete_exchange(request: Request) -> Answer:
+    """Delete an exchange; with `if-unused` only if it has no bindings."""
+    delete = ExchangeDelete(find_exchange(request).name, if_unused=request.flag("if-unused"), no_wait=True)
+    await request.change(client_of(request).call, delete)
+    await request.unbound()
     return done()
 
 
-async def get_bindings_from(ask: Ask) -> Answer:
-    """The bindings that lead from an exchange."""
-    return await list_bindings(ask, bindings_from(ask.vhost, find_exchange(ask)))
+async def get_bindings_from(request: Request) -> Answer:
+    """The bindings of which an exchange is the source."""
+    return await list_bindings(request, bindings_from(request.vhost, find_exchange(request)))
 
 
-async def get_bindings_to(ask: Ask) -> Answer:
-    """The bindings that lead to an exchange."""
-    return await list_bindings(ask, bindings_to(ask.vhost, find_exchange(ask)))
+async def get_bindings_to(request: Request) -> Answer:
+    """The bindings of which an exchange is the destination."""
+    return await list_bindings(request, bindings_to(request.vhost, find_exchange(request)))
 
 
 # Publishing
 
 
-async def publish(ask: Ask) -> dict[str, Any]:
-    """Publish a message, and say whether it reached a queue; a persistent one is on disk then."""
-    exchange = find_exchange(ask)
-    routing_key, properties, payload, encoding = ask.need("routing_key", "properties", "payload", "payload_encoding")
+async def publish(request: Request) -> JsonObject:
+    """Publish a message and tell whether it was routed; a persistent message is on disk by then."""
+    exchange = find_exchange(request)
+    routing_key, properties, payload, encoding = request.need("routing_key", "properties", "payload", "payload_encoding")
     key = parse_key(routing_key)
     body = parse_payload(payload, encoding)
-    if ask.broker.alarm:
-        raise Refused(503, ask.broker.alarm)
-    client = client_of(ask)
+    if request.broker.alarm:
+        raise Refused(503, request.broker.alarm)
+    client = client_of(request)
     try:
-        return await publish_as(ask, client, (exchange.name, key), parse_properties(properties), body)
+        return await publish_as(request, client, (exchange.name, key), parse_properties(properties), body)
     finally:
         client.close()
 
 
 async def publish_as(
-    ask: Ask, client: Direct, address: tuple[str, str], properties: Properties, body: bytes
-) -> dict[str, Any]:
-    ask.node.do(lambda: client.publish(*address, properties, body))
+    request: Request, client: Direct, address: tuple[str, str], properties: Properties, body: bytes
+) -> JsonObject:
+    request.node.do(lambda: client.publish(*address, properties, body))
     while client.session.pending is not None:
         # To very many queues, in pieces.
         await asyncio.sleep(0)
-        ask.node.do(client.session.go_on)
-    await ask.change(lambda: None)
+        request.node.do(client.session.go_on)
+    await request.synced()
     if client.refused:
         raise bad_request("rejected Unable to publish message. Check queue limits.")
     return {"routed": client.routed}
 
 
-def parse_payload(payload: Any, encoding: Any) -> bytes:
+def parse_payload(payload: Json, encoding: Json) -> bytes:
     """A body as text or base64."""
     if not isinstance(payload, str):
         raise bad_request("payload_not_string")

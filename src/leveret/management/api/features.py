@@ -1,14 +1,12 @@
-"""What this broker can do, how it is set up, and what is asked of clusters."""
-
-from typing import Any
+"""Feature flags, the effective settings, and what only means something in a cluster."""
 
 import msgspec
 
-from leveret.management.answers import Answer, bad_request, done
-from leveret.management.api.users import check_node
-from leveret.management.asking import Ask
-from leveret.management.lists import listed
-from leveret.management.routes import ADMINISTRATOR, USER, Result, Route
+from leveret.management.http.answer import Answer, bad_request, done
+from leveret.management.http.json import JsonObject
+from leveret.management.http.list_answer import answer_list
+from leveret.management.http.request import Request
+from leveret.management.http.route import ADMINISTRATOR, USER, Result, Route
 from leveret.server.definitions import Definitions
 
 # Those of RabbitMQ 3.13's feature flags that say something about this broker too. None can be off.
@@ -22,12 +20,12 @@ FEATURES = {
 }
 
 
-def get_extensions(ask: Ask) -> Result:
-    """The page's own parts."""
+def get_extensions(request: Request) -> Result:
+    """The extensions of RabbitMQ's web page."""
     return [{"javascript": "dispatcher.js"}, {"javascript": "shovel.js"}]
 
 
-def feature_view(name: str) -> dict[str, Any]:
+def feature_view(name: str) -> JsonObject:
     """A feature flag."""
     return {
         "name": name,
@@ -39,38 +37,38 @@ def feature_view(name: str) -> dict[str, Any]:
     }
 
 
-def get_feature_flags(ask: Ask) -> Answer:
-    """What can be done; nothing has to be switched on."""
-    return listed(ask.query, FEATURES, feature_view, lambda name: (name,))
+def get_feature_flags(request: Request) -> Answer:
+    """The feature flags; all of them are enabled."""
+    return answer_list(request.query, FEATURES, feature_view, lambda name: (name,))
 
 
-def enable_feature_flag(ask: Ask) -> Result:
-    """Switch on what is on already."""
-    if ask.path["name"] not in FEATURES:
+def enable_feature_flag(request: Request) -> Result:
+    """Enable a feature flag; all of them are enabled already."""
+    if request.path["name"] not in FEATURES:
         raise bad_request("unsupported")
     return done()
 
 
-def get_deprecated_features(ask: Ask) -> Result:
-    """What will go; nothing does."""
+def get_deprecated_features(request: Request) -> Result:
+    """The deprecated features; there are none."""
     return []
 
 
-def rebalance_queues(ask: Ask) -> Result:
-    """Spread queues evenly; on one node they are."""
+def rebalance_queues(request: Request) -> Result:
+    """Rebalance queues; on a single node there is nothing to do."""
     return done()
 
 
-def reset(ask: Ask) -> Result:
-    """Forget statistics that were gathered for this API; they are counted where they arise."""
-    if "node" in ask.path:
-        check_node(ask)
+def reset(request: Request) -> Result:
+    """Reset the statistics database; there is none here, so nothing is lost."""
+    if "node" in request.path:
+        request.check_node()
     return done()
 
 
-def get_effective_config(ask: Ask) -> Answer:
-    """The settings in use, without users and their passwords."""
-    config = ask.node.config
+def get_effective_config(request: Request) -> Answer:
+    """The settings in effect, without users and their passwords."""
+    config = request.node.config
     names = [name for name in config.__struct_fields__ if name not in Definitions.__struct_fields__]
     lines = [f"{name} = {msgspec.json.encode(getattr(config, name)).decode()}\n" for name in names]
     return Answer("".join(lines).encode(), content_type="text")

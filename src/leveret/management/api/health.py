@@ -1,15 +1,13 @@
-"""Whether the broker is well: each check answers 200, or 503 and why not."""
-
-from typing import Any
+"""Health checks: each answers 200, or 503 and the reason."""
 
 from leveret.broker.message import Message, new_message
 from leveret.broker.rewriting import make_origin
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, bad_request
 from leveret.management.api.nodes import protocols
-from leveret.management.api.users import check_node
-from leveret.management.asking import Ask
-from leveret.management.routes import USER, VHOST, Result, Route
+from leveret.management.http.answer import Answer, bad_request
+from leveret.management.http.json import Json
+from leveret.management.http.request import Request
+from leveret.management.http.route import USER, VHOST, Result, Route
 from leveret.wire.content import check_properties, frame_content
 from leveret.wire.properties import Properties, encode_properties
 
@@ -41,97 +39,97 @@ PROTOCOLS = {
 }
 
 
-def well(**facts: Any) -> Result:
+def ok(**facts: Json) -> Result:
     return {"status": "ok", **facts}
 
 
-def unwell(reason: str, **facts: Any) -> Answer:
+def failed(reason: str, **facts: Json) -> Answer:
     return Answer({"status": "failed", "reason": reason, **facts}, 503)
 
 
-def resources_low(ask: Ask) -> list[str]:
+def resources_low(request: Request) -> list[str]:
     """What publishers are stopped for."""
-    return [RESOURCES.get(reason, reason) for reason in ask.broker.alarm.split(" & ") if reason]
+    return [RESOURCES.get(reason, reason) for reason in request.broker.alarm.split(" & ") if reason]
 
 
-def check_alarms(ask: Ask) -> Result:
-    """Whether memory or disk space runs low anywhere."""
-    return alarms(ask, "in the cluster")
+def check_alarms(request: Request) -> Result:
+    """Check for memory and disk alarms in the cluster."""
+    return alarms(request, "in the cluster")
 
 
-def check_local_alarms(ask: Ask) -> Result:
-    """Whether memory or disk space runs low here."""
-    return alarms(ask, "on the node")
+def check_local_alarms(request: Request) -> Result:
+    """Check for memory and disk alarms on this node."""
+    return alarms(request, "on the node")
 
 
-def alarms(ask: Ask, where: str) -> Result:
-    low = resources_low(ask)
-    node = ask.broker.settings.node_name
+def alarms(request: Request, where: str) -> Result:
+    low = resources_low(request)
+    node = request.broker.settings.node_name
     if not low:
-        return well()
-    return unwell(f"There are alarms in effect {where}", alarms=[{"node": node, "resource": one} for one in low])
+        return ok()
+    return failed(f"There are alarms in effect {where}", alarms=[{"node": node, "resource": one} for one in low])
 
 
-def check_certificates(ask: Ask) -> Result:
-    """Whether a certificate expires soon."""
-    if not ask.path["within"].lstrip("+-").isdecimal():
+def check_certificates(request: Request) -> Result:
+    """Check whether a TLS certificate expires soon."""
+    if not request.path["within"].lstrip("+-").isdecimal():
         raise bad_request("Invalid expiration value.")
-    if ask.path["unit"].lower() not in UNITS:
+    if request.path["unit"].lower() not in UNITS:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
-    return well()
+    return ok()
 
 
-def check_port(ask: Ask) -> Result:
-    """Whether something listens on a port."""
-    ports = [one.port for one in ask.node.listeners]
-    if not ask.path["port"].isdecimal():
+def check_port(request: Request) -> Result:
+    """Check for a listener on a port."""
+    ports = [one.port for one in request.node.listeners]
+    if not request.path["port"].isdecimal():
         raise bad_request("Invalid port")
-    port = int(ask.path["port"])
-    return well(port=port) if port in ports else unwell("No active listener", missing=port, ports=ports)
+    port = int(request.path["port"])
+    return ok(port=port) if port in ports else failed("No active listener", missing=port, ports=ports)
 
 
-def check_protocol(ask: Ask) -> Result:
-    """Whether a protocol is listened for, or each of several."""
-    names = [name for name, _, _ in protocols(ask.node)]
-    wanted = [PROTOCOLS.get(name.lower(), name.lower()) for name in ask.path["protocol"].split(",")]
+def check_protocol(request: Request) -> Result:
+    """Check for listeners of a protocol, or of several separated by commas."""
+    names = [name for name, _, _ in protocols(request.node)]
+    wanted = [PROTOCOLS.get(name.lower(), name.lower()) for name in request.path["protocol"].split(",")]
     missing = [name for name in wanted if name not in names]
     if missing:
-        return unwell("No active listener", missing=",".join(missing), protocols=names)
-    return well(protocol=",".join(wanted))
+        return failed("No active listener", missing=",".join(missing), protocols=names)
+    return ok(protocol=",".join(wanted))
 
 
-def check_well(ask: Ask) -> Result:
-    """What cannot be otherwise while the broker answers."""
-    return well()
+def check_well(request: Request) -> Result:
+    """A check that always succeeds while the broker answers."""
+    return ok()
 
 
-def check_single_node(ask: Ask) -> Result:
-    """Whether other nodes can do without this one."""
-    return well(reason="single node cluster")
+def check_single_node(request: Request) -> Result:
+    """Check whether other nodes can do without this one."""
+    return ok(reason="single node cluster")
 
 
-def check_node_health(ask: Ask) -> Result:
-    """Whether the node is well, as old clients ask."""
-    if "node" in ask.path:
-        check_node(ask)
-    low = resources_low(ask)
-    return unwell(f"resource alarm(s) in effect:[{','.join(low)}]") if low else well()
+def check_node_health(request: Request) -> Result:
+    """Health check of the node, in its old form."""
+    if "node" in request.path:
+        request.check_node()
+    low = resources_low(request)
+    return failed(f"resource alarm(s) in effect:[{','.join(low)}]") if low else ok()
 
 
-async def check_aliveness(ask: Ask) -> Result:
-    """Publish a message to the queue aliveness-test, and get it, with the user's rights."""
-    vhost = ask.vhost
-    rights = ask.rights
+async def check_aliveness(request: Request) -> Result:
+    """Declare the queue aliveness-test, publish a message to it and get it, with the user's permissions."""
+    vhost = request.vhost
+    rights = request.rights
     rights.check_queue("configure", QUEUE)
     rights.check_exchange("write", "")
     rights.check_queue("read", QUEUE)
-    alive = await ask.change(try_queue, vhost, ask)
-    return well() if alive else unwell("aliveness-test queue is empty")
+    alive = await request.change(try_queue, vhost, request)
+    return ok() if alive else failed("aliveness-test queue is empty")
 
 
-def try_queue(vhost: VirtualHost, ask: Ask) -> bool:
+def try_queue(vhost: VirtualHost, request: Request) -> bool:
     queue = vhost.declare_queue(QUEUE)
-    vhost.publish(vhost.exchanges[""], aliveness_message(), ask.broker.work.now)
+    vhost.publish(vhost.exchanges[""], aliveness_message(), request.broker.work.now)
     # RabbitMQ: the queue stays, since whoever asks will do so again.
     return queue.take(no_ack=True) is not None
 

@@ -3,77 +3,79 @@
 from typing import Any
 
 from leveret.errors import PreconditionFailed
-from leveret.management.answers import Answer, bad_request, done
 from leveret.management.api.policies import invalid, number, vhost_to_change
-from leveret.management.api.users import the_user
-from leveret.management.asking import Ask
-from leveret.management.lists import listed
-from leveret.management.routes import ADMINISTRATOR, VISIBLE, Result, Route
+from leveret.management.api.users import find_user
+from leveret.management.http.answer import Answer, bad_request, done
+from leveret.management.http.json import JsonObject
+from leveret.management.http.list_answer import answer_list
+from leveret.management.http.request import Request
+from leveret.management.http.route import ADMINISTRATOR, VISIBLE, Result, Route
 
 Limits = tuple[str, dict[str, int]]
 
 
-def get_vhost_limits(ask: Ask) -> Answer:
-    """The limits of vhosts that have any."""
-    found = [(vhost.name, vhost.limits) for vhost in ask.vhosts(visible=True) if vhost.limits]
-    return listed_limits(ask, found, "vhost")
+def get_vhost_limits(request: Request) -> Answer:
+    """The limits of vhosts."""
+    found = [(vhost.name, vhost.limits) for vhost in request.vhosts(visible=True) if vhost.limits]
+    return listed_limits(request, found, "vhost")
 
 
-def get_user_limits(ask: Ask) -> Answer:
-    """The limits of users who have any."""
-    users = [the_user(ask)] if "user" in ask.path else ask.broker.users.values()
-    return listed_limits(ask, [(user.name, user.limits) for user in users if user.limits], "user")
+def get_user_limits(request: Request) -> Answer:
+    """The limits of users."""
+    users = [find_user(request)] if "user" in request.path else request.broker.users.values()
+    return listed_limits(request, [(user.name, user.limits) for user in users if user.limits], "user")
 
 
-def listed_limits(ask: Ask, found: list[Limits], whose: str) -> Answer:
-    def view(limits: Limits) -> dict[str, Any]:
+def listed_limits(request: Request, found: list[Limits], whose: str) -> Answer:
+    def view(limits: Limits) -> JsonObject:
         name, value = limits
         return {whose: name, "value": value}
 
-    return listed(ask.query, found, view, lambda limits: (limits[0],))
+    return answer_list(request.query, found, view, lambda limits: (limits[0],))
 
 
-async def put_vhost_limit(ask: Ask) -> Result:
-    """Set one limit of a vhost; less than 0 is none."""
-    vhost = vhost_to_change(ask)
-    limits = {**vhost.limits, **the_limit(ask)}
+async def put_vhost_limit(request: Request) -> Result:
+    """Set a limit of a vhost; a negative number means no limit."""
+    vhost = vhost_to_change(request)
+    limits = {**vhost.limits, **body_limit(request)}
     try:
-        await ask.change(vhost.set_limits, limits)
+        await request.change(vhost.set_limits, limits)
     except PreconditionFailed as error:
         raise invalid(error) from None
     return done()
 
 
-async def delete_vhost_limit(ask: Ask) -> Result:
-    """Clear one limit of a vhost."""
-    vhost = vhost_to_change(ask)
-    await ask.change(vhost.set_limits, without(vhost.limits, ask.path["name"]))
+async def delete_vhost_limit(request: Request) -> Result:
+    """Clear a limit of a vhost."""
+    vhost = vhost_to_change(request)
+    await request.change(vhost.set_limits, without(vhost.limits, request.path["name"]))
     return done()
 
 
-async def put_user_limit(ask: Ask) -> Result:
-    """Set one limit of a user; less than 0 is none."""
-    user = ask.broker.users.get(ask.path["user"])
+async def put_user_limit(request: Request) -> Result:
+    """Set a limit of a user; a negative number means no limit."""
+    user = request.broker.users.get(request.path["user"])
     if user is None:
         raise bad_request("no_such_user")
     try:
-        await ask.change(ask.broker.set_user_limits, user.name, {**user.limits, **the_limit(ask)})
+        await request.change(request.broker.set_user_limits, user.name, {**user.limits, **body_limit(request)})
     except PreconditionFailed as error:
         raise bad_request(str(error)) from None
     return done()
 
 
-async def delete_user_limit(ask: Ask) -> Result:
-    """Clear one limit of a user."""
-    user = the_user(ask)
-    await ask.change(ask.broker.set_user_limits, user.name, without(user.limits, ask.path["name"]))
+async def delete_user_limit(request: Request) -> Result:
+    """Clear a limit of a user."""
+    user = find_user(request)
+    await request.change(request.broker.set_user_limits, user.name, without(user.limits, request.path["name"]))
     return done()
 
 
-def the_limit(ask: Ask) -> dict[str, Any]:
-    (value,) = ask.need("value")
+def body_limit(request: Request) -> dict[str, Any]:
+    """The limit that a request sets; the model refuses what is no number."""
+    (value,) = request.need("value")
     # rabbitmqadmin writes numbers as text.
-    return {ask.path["name"]: number(value)}
+    return {request.path["name"]: number(value)}
 
 
 def without(limits: dict[str, int], name: str) -> dict[str, int]:

@@ -1,14 +1,20 @@
-"""The nodes: there is one. Figures of the process and the machine, under RabbitMQ's names."""
+"""The nodes, of which there is one: statistics of the process and the machine, under RabbitMQ's names."""
 
 import os
 import platform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leveret import __version__
 from leveret.broker.vhost import EXCHANGE_TYPES
-from leveret.management.answers import Answer, not_found
-from leveret.management.asking import Ask
-from leveret.management.figures import (
+from leveret.management.http.answer import Answer
+from leveret.management.http.json import JsonObject
+from leveret.management.http.list_answer import answer_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.request import Request
+from leveret.management.http.route import MONITOR, Result, Route
+from leveret.management.statistics.memory import MEMORY_PARTS, memory_parts
+from leveret.management.statistics.node_stats import (
+    THREADS_MAX,
     UNKNOWN,
     alarm_set,
     churn_counts,
@@ -17,10 +23,7 @@ from leveret.management.figures import (
     io_averages,
     memory_limit,
 )
-from leveret.management.lists import chosen, listed
-from leveret.management.memory import MEMORY_PARTS, memory_view
-from leveret.management.rates import with_rates
-from leveret.management.routes import MONITOR, Result, Route
+from leveret.management.statistics.rate import with_rates
 from leveret.protocol.handshake import SERVER_PROPERTIES
 from leveret.server.clock import now_ms
 from leveret.server.listener import connections_limit, files_limit
@@ -51,19 +54,17 @@ COLLECTED = (
     "queue_deleted",
     "vhost_deleted",
 )
-# RabbitMQ's Erlang machine has a limit of processes; here are threads.
-THREADS_MAX = 32_768
 
 
-def node_view(ask: Ask) -> dict[str, Any]:
+def node_view(request: Request) -> JsonObject:
     """The node as the API shows it."""
-    if ask.without_stats:
-        return {"name": ask.broker.settings.node_name, "type": "disc", "running": True}
-    node, statistics = ask.node, ask.statistics
+    if request.without_stats:
+        return {"name": request.broker.settings.node_name, "type": "disc", "running": True}
+    node, statistics = request.node, request.statistics
     figures = {**statistics.node_counts, "mem_used": resident_bytes(), "disk_free": disk_free(node)}
     figures |= {"sockets_used": len(node.transports), **churn_counts(node)}
     return {
-        "name": ask.broker.settings.node_name,
+        "name": request.broker.settings.node_name,
         "type": "disc",
         "running": True,
         "being_drained": False,
@@ -82,7 +83,7 @@ def node_view(ask: Ask) -> dict[str, Any]:
         "fd_total": files_limit(),
         "sockets_total": connections_limit(),
         "proc_total": THREADS_MAX,
-        **with_rates(figures, statistics.node, ask.query),
+        **with_rates(figures, statistics.node, request.query),
         **with_rates(dict.fromkeys(UNKNOWN, 0)),
         **with_rates(io_averages(node.broker.storage.traffic())),
         "log_files": ["<stderr>"],
@@ -102,7 +103,7 @@ def node_view(ask: Ask) -> dict[str, Any]:
     }
 
 
-def exchange_types() -> list[dict[str, Any]]:
+def exchange_types() -> list[JsonObject]:
     return [{"name": name, "description": "", "enabled": True} for name in sorted(EXCHANGE_TYPES)]
 
 
@@ -121,7 +122,7 @@ def protocols(node: "Node") -> list[tuple[str, str, int]]:
     return [(PROTOCOLS.get(one.protocol, one.protocol), one.host, one.port) for one in node.listeners]
 
 
-def contexts(node: "Node") -> list[dict[str, Any]]:
+def contexts(node: "Node") -> list[JsonObject]:
     """What listens for HTTP."""
     known = {"http": [("RabbitMQ Management", "/")], "prometheus": [("RabbitMQ Prometheus", "/")]}
     return [
@@ -131,46 +132,43 @@ def contexts(node: "Node") -> list[dict[str, Any]]:
     ]
 
 
-def get_nodes(ask: Ask) -> Answer:
+def get_nodes(request: Request) -> Answer:
     """All nodes."""
-    return listed(ask.query, [ask.broker.settings.node_name], lambda _: node_view(ask), lambda name: (name,))
+    return answer_list(
+        request.query, [request.broker.settings.node_name], lambda _: node_view(request), lambda name: (name,)
+    )
 
 
-def get_node(ask: Ask) -> Result:
-    """One node; with `memory=true` by its parts too, with `binary=true` what large things take."""
-    _check(ask)
-    view = node_view(ask)
-    if ask.query.get("memory") == "true":
-        view["memory"] = memory_view(ask)
-    if ask.query.get("binary") == "true":
-        view["binary"] = {"queue_procs": memory_view(ask)["binary"], "other": 0}
-    return chosen(ask.query, view)
+def get_node(request: Request) -> Result:
+    """One node; `memory=true` adds its memory breakdown, `binary=true` the memory of message bodies."""
+    request.check_node()
+    view = node_view(request)
+    if request.query.get("memory") == "true":
+        view["memory"] = memory_parts(request).view()
+    if request.query.get("binary") == "true":
+        view["binary"] = {"queue_procs": memory_parts(request).parts["binary"], "other": 0}
+    return select_columns(request.query, view)
 
 
-def get_memory(ask: Ask) -> Result:
-    """A node's memory by its parts."""
-    _check(ask)
-    return {"memory": memory_view(ask)}
+def get_memory(request: Request) -> Result:
+    """A node's memory breakdown."""
+    request.check_node()
+    return {"memory": memory_parts(request).view()}
 
 
-def get_relative_memory(ask: Ask) -> Result:
-    """A node's memory by its parts, in percent."""
-    _check(ask)
-    parts = memory_view(ask)
-    total = max(1, parts["total"]["rss"])
+def get_relative_memory(request: Request) -> Result:
+    """A node's memory breakdown, in percent."""
+    request.check_node()
+    memory = memory_parts(request)
+    parts, total = memory.parts, max(1, memory.resident)
     shares = {name: max(1, round(100 * parts[name] / total)) if parts[name] else 0 for name in MEMORY_PARTS}
     return {"memory": {"total": 100, **shares}}
 
 
-def get_tables(ask: Ask) -> Result:
-    """Erlang's tables, of which there are none here."""
-    _check(ask)
+def get_tables(request: Request) -> Result:
+    """The memory of Erlang's tables; there are none here."""
+    request.check_node()
     return {"ets_tables": {"total": 0}}
-
-
-def _check(ask: Ask) -> None:
-    if ask.path["node"] != ask.broker.settings.node_name:
-        raise not_found()
 
 
 ROUTES = [

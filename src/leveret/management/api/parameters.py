@@ -1,105 +1,105 @@
 """Runtime parameters of vhosts, and those of the whole broker."""
 
-from typing import Any
-
 from leveret.errors import PreconditionFailed
-from leveret.management.answers import Answer, created, done, not_found
 from leveret.management.api.policies import invalid, vhost_to_change
-from leveret.management.asking import Ask
-from leveret.management.lists import chosen, listed
-from leveret.management.routes import GLOBAL_POLICYMAKER, POLICYMAKER, Result, Route
+from leveret.management.http.answer import Answer, created, done, not_found
+from leveret.management.http.json import Json, JsonObject
+from leveret.management.http.list_answer import answer_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.request import Request
+from leveret.management.http.route import GLOBAL_POLICYMAKER, POLICYMAKER, Result, Route
 
-Parameter = tuple[str, str, str, Any]
+Parameter = tuple[str, str, str, Json]
 
 
-def parameter_view(parameter: Parameter) -> dict[str, Any]:
+def parameter_view(parameter: Parameter) -> JsonObject:
     """A parameter as the API shows it."""
     vhost, component, name, value = parameter
     return {"vhost": vhost, "component": component, "name": name, "value": value}
 
 
-def get_parameters(ask: Ask) -> Answer:
-    """All parameters that the user may see, of one component perhaps."""
-    wanted = ask.path.get("component")
+def get_parameters(request: Request) -> Answer:
+    """All runtime parameters that the user may see, or those of one component."""
+    wanted = request.path.get("component")
     found = [
         (vhost.name, component, name, value)
-        for vhost in ask.vhosts()
+        for vhost in request.vhosts()
         for (component, name), value in vhost.all_parameters().items()
         if wanted in (None, component)
     ]
-    return listed(ask.query, found, parameter_view, lambda parameter: parameter[:3])
+    return answer_list(request.query, found, parameter_view, lambda parameter: parameter[:3])
 
 
-def the_parameter(ask: Ask) -> Parameter:
+def find_parameter(request: Request) -> Parameter:
     """The parameter that the path names, or 404."""
-    component, name = ask.path["component"], ask.path["name"]
-    vhost = ask.vhost
+    component, name = request.path["component"], request.path["name"]
+    vhost = request.vhost
     found = vhost.all_parameters()
     if (component, name) not in found:
         raise not_found()
     return vhost.name, component, name, found[component, name]
 
 
-def get_parameter(ask: Ask) -> Result:
-    """One parameter."""
-    return chosen(ask.query, parameter_view(the_parameter(ask)))
+def get_parameter(request: Request) -> Result:
+    """One runtime parameter."""
+    return select_columns(request.query, parameter_view(find_parameter(request)))
 
 
-async def put_parameter(ask: Ask) -> Result:
-    """Set a parameter."""
-    vhost = vhost_to_change(ask)
-    (value,) = ask.need("value")
-    component, name = ask.path["component"], ask.name("name")
+async def put_parameter(request: Request) -> Result:
+    """Set a runtime parameter."""
+    vhost = vhost_to_change(request)
+    (value,) = request.need("value")
+    component, name = request.path["component"], request.name("name")
     existed = (component, name) in vhost.all_parameters()
     try:
-        await ask.change(vhost.set_parameter, component, name, value, ask.user)
+        await request.change(vhost.set_parameter, component, name, value, request.user)
     except PreconditionFailed as error:
         raise invalid(error) from None
     return created(existed)
 
 
-async def delete_parameter(ask: Ask) -> Result:
-    """Clear a parameter."""
-    _, component, name, _ = the_parameter(ask)
-    await ask.change(ask.vhost.clear_parameter, component, name)
+async def delete_parameter(request: Request) -> Result:
+    """Clear a runtime parameter."""
+    _, component, name, _ = find_parameter(request)
+    await request.change(request.vhost.clear_parameter, component, name)
     return done()
 
 
-def global_view(parameter: tuple[str, Any]) -> dict[str, Any]:
+def global_view(parameter: tuple[str, Json]) -> JsonObject:
     """A parameter of the whole broker."""
     name, value = parameter
     return {"name": name, "value": value}
 
 
-def get_global_parameters(ask: Ask) -> Answer:
-    """All parameters of the whole broker."""
-    return listed(ask.query, ask.broker.parameters.items(), global_view, lambda parameter: (parameter[0],))
+def get_global_parameters(request: Request) -> Answer:
+    """All global parameters."""
+    return answer_list(request.query, request.broker.parameters.items(), global_view, lambda parameter: (parameter[0],))
 
 
-def the_global_parameter(ask: Ask) -> tuple[str, Any]:
-    name = ask.path["name"]
-    if name not in ask.broker.parameters:
+def find_global_parameter(request: Request) -> tuple[str, Json]:
+    name = request.path["name"]
+    if name not in request.broker.parameters:
         raise not_found()
-    return name, ask.broker.parameters[name]
+    return name, request.broker.parameters[name]
 
 
-def get_global_parameter(ask: Ask) -> Result:
-    """One parameter of the whole broker."""
-    return chosen(ask.query, global_view(the_global_parameter(ask)))
+def get_global_parameter(request: Request) -> Result:
+    """One global parameter."""
+    return select_columns(request.query, global_view(find_global_parameter(request)))
 
 
-async def put_global_parameter(ask: Ask) -> Result:
-    """Set a parameter of the whole broker."""
-    (value,) = ask.need("value")
-    name = ask.name("name")
-    existed = name in ask.broker.parameters
-    await ask.change(ask.broker.set_parameter, name, value)
+async def put_global_parameter(request: Request) -> Result:
+    """Set a global parameter."""
+    (value,) = request.need("value")
+    name = request.name("name")
+    existed = name in request.broker.parameters
+    await request.change(request.broker.set_parameter, name, value)
     return created(existed)
 
 
-async def delete_global_parameter(ask: Ask) -> Result:
-    """Clear a parameter of the whole broker."""
-    await ask.change(ask.broker.clear_parameter, the_global_parameter(ask)[0])
+async def delete_global_parameter(request: Request) -> Result:
+    """Clear a global parameter."""
+    await request.change(request.broker.clear_parameter, find_global_parameter(request)[0])
     return done()
 
 

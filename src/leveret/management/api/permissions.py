@@ -1,20 +1,21 @@
 """What users may do in vhosts, and with which routing keys on topic exchanges."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from leveret.broker.rights import Rights
-from leveret.management.answers import Answer, bad_request, created, done, not_found
-from leveret.management.api.users import the_user
-from leveret.management.asking import Ask
-from leveret.management.lists import chosen, listed
-from leveret.management.routes import ADMINISTRATOR, Result, Route
+from leveret.management.api.users import find_user
+from leveret.management.http.answer import Answer, bad_request, created, done, not_found
+from leveret.management.http.json import JsonObject
+from leveret.management.http.list_answer import answer_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.request import Request
+from leveret.management.http.route import ADMINISTRATOR, Result, Route
 from leveret.server.from_json import checked_name
 
 Topic = tuple[Rights, str]
 
 
-def permission_view(rights: Rights) -> dict[str, Any]:
+def permission_view(rights: Rights) -> JsonObject:
     """A user's rights in a vhost."""
     return {
         "user": rights.user_name,
@@ -25,7 +26,7 @@ def permission_view(rights: Rights) -> dict[str, Any]:
     }
 
 
-def topic_permission_view(topic: Topic) -> dict[str, Any]:
+def topic_permission_view(topic: Topic) -> JsonObject:
     """A user's routing keys on one topic exchange."""
     rights, exchange = topic
     write, read = rights.topics[exchange]
@@ -38,120 +39,121 @@ def topic_permission_view(topic: Topic) -> dict[str, Any]:
     }
 
 
-def all_rights(ask: Ask) -> Iterator[Rights]:
+def all_rights(request: Request) -> Iterator[Rights]:
     """Those that the path is about: of a user, in a vhost, or all."""
-    users = [the_user(ask)] if "user" in ask.path else ask.broker.users.values()
-    vhost_name = ask.vhost.name if "vhost" in ask.path else None
+    users = [find_user(request)] if "user" in request.path else request.broker.users.values()
+    vhost_name = request.vhost.name if "vhost" in request.path else None
     for user in users:
         for rights in user.rights.values():
             if vhost_name is None or rights.vhost_name == vhost_name:
                 yield rights
 
 
-def get_permissions(ask: Ask) -> Answer:
-    """Who may do what."""
-    granted = [rights for rights in all_rights(ask) if rights.granted]
-    return listed(ask.query, granted, permission_view, lambda rights: (rights.vhost_name, rights.user_name))
+def get_permissions(request: Request) -> Answer:
+    """All permissions."""
+    granted = [rights for rights in all_rights(request) if rights.granted]
+    return answer_list(request.query, granted, permission_view, lambda rights: (rights.vhost_name, rights.user_name))
 
 
-def get_topic_permissions(ask: Ask) -> Answer:
-    """Who is bound to which routing keys."""
-    return listed_topics(ask, all_rights(ask))
+def get_topic_permissions(request: Request) -> Answer:
+    """All topic permissions."""
+    return listed_topics(request, all_rights(request))
 
 
-def listed_topics(ask: Ask, found: Iterable[Rights]) -> Answer:
+def listed_topics(request: Request, found: Iterable[Rights]) -> Answer:
     topics = [(rights, exchange) for rights in found for exchange in rights.topics]
-    return listed(
-        ask.query,
+    return answer_list(
+        request.query,
         topics,
         topic_permission_view,
         lambda topic: (topic[0].vhost_name, topic[1], topic[0].user_name),
     )
 
 
-def the_rights(ask: Ask) -> Rights:
+def find_rights(request: Request) -> Rights:
     """Those of the path's user in the path's vhost, or 404."""
-    rights = the_user(ask).rights.get(ask.vhost.name)
+    rights = find_user(request).rights.get(request.vhost.name)
     if rights is None:
         raise not_found()
     return rights
 
 
-def check_both(ask: Ask) -> tuple[str, str]:
+def check_both(request: Request) -> tuple[str, str]:
     """User and vhost of a path by which something is set: both must be there."""
-    user, vhost = ask.path["user"], ask.path["vhost"]
-    if user not in ask.broker.users or vhost not in ask.broker.vhosts:
+    user, vhost = request.path["user"], request.path["vhost"]
+    if user not in request.broker.users or vhost not in request.broker.vhosts:
         raise bad_request("vhost_or_user_not_found")
     return user, vhost
 
 
-def patterns(ask: Ask, *keys: str) -> list[str]:
+def patterns(request: Request, *keys: str) -> list[str]:
     """These patterns of the body, each of which must be there and be text."""
-    found = ask.need(*keys)
-    for key, value in zip(keys, found, strict=True):
+    found = []
+    for key, value in zip(keys, request.need(*keys), strict=True):
         if not isinstance(value, str):
             raise bad_request(f"{key} must be text")
+        found.append(value)
     return found
 
 
-def get_permission(ask: Ask) -> Result:
-    """What a user may do in a vhost."""
-    rights = the_rights(ask)
+def get_permission(request: Request) -> Result:
+    """A user's permissions in a vhost."""
+    rights = find_rights(request)
     if not rights.granted:
         raise not_found()
-    return chosen(ask.query, permission_view(rights))
+    return select_columns(request.query, permission_view(rights))
 
 
-async def put_permission(ask: Ask) -> Result:
-    """Let a user into a vhost."""
-    user, vhost = check_both(ask)
-    configure, write, read = patterns(ask, "configure", "write", "read")
-    rights = ask.broker.users[user].rights.get(vhost)
+async def put_permission(request: Request) -> Result:
+    """Set a user's permissions in a vhost."""
+    user, vhost = check_both(request)
+    configure, write, read = patterns(request, "configure", "write", "read")
+    rights = request.broker.users[user].rights.get(vhost)
     existed = rights is not None and rights.granted
-    await ask.change(ask.broker.set_permissions, user, vhost, configure, write, read)
+    await request.change(request.broker.set_permissions, user, vhost, configure, write, read)
     return created(existed)
 
 
-async def delete_permission(ask: Ask) -> Result:
-    """Let a user no longer into a vhost."""
-    rights = the_rights(ask)
+async def delete_permission(request: Request) -> Result:
+    """Clear a user's permissions in a vhost."""
+    rights = find_rights(request)
     if not rights.granted:
         raise not_found()
-    await ask.change(ask.broker.clear_permissions, rights.user_name, rights.vhost_name)
+    await request.change(request.broker.clear_permissions, rights.user_name, rights.vhost_name)
     return done()
 
 
-def get_topic_permission(ask: Ask) -> Result:
-    """A user's routing keys in a vhost, on one topic exchange or on all."""
-    rights = the_rights(ask)
-    check_topics(ask, rights)
-    if "exchange" in ask.path:
-        return [topic_permission_view((rights, ask.path["exchange"]))]
-    return listed_topics(ask, [rights])
+def get_topic_permission(request: Request) -> Result:
+    """A user's topic permissions in a vhost, on one exchange or on all."""
+    rights = find_rights(request)
+    check_topics(request, rights)
+    if "exchange" in request.path:
+        return [topic_permission_view((rights, request.path["exchange"]))]
+    return listed_topics(request, [rights])
 
 
-async def put_topic_permission(ask: Ask) -> Result:
-    """Allow a user only some routing keys on a topic exchange."""
-    user, vhost = check_both(ask)
-    exchange, write, read = patterns(ask, "exchange", "write", "read")
+async def put_topic_permission(request: Request) -> Result:
+    """Set a user's topic permissions on an exchange."""
+    user, vhost = check_both(request)
+    exchange, write, read = patterns(request, "exchange", "write", "read")
     checked_name(exchange, "exchange")
-    rights = ask.broker.users[user].rights.get(vhost)
+    rights = request.broker.users[user].rights.get(vhost)
     existed = rights is not None and bool(rights.topics)
-    await ask.change(ask.broker.set_topic_permissions, user, vhost, exchange, write, read)
+    await request.change(request.broker.set_topic_permissions, user, vhost, exchange, write, read)
     return created(existed)
 
 
-async def delete_topic_permission(ask: Ask) -> Result:
-    """Allow a user all routing keys again, on one topic exchange or on all."""
-    rights = the_rights(ask)
-    check_topics(ask, rights)
-    exchange = ask.path.get("exchange")
-    await ask.change(ask.broker.clear_topic_permissions, rights.user_name, rights.vhost_name, exchange)
+async def delete_topic_permission(request: Request) -> Result:
+    """Clear a user's topic permissions, on one exchange or on all."""
+    rights = find_rights(request)
+    check_topics(request, rights)
+    exchange = request.path.get("exchange")
+    await request.change(request.broker.clear_topic_permissions, rights.user_name, rights.vhost_name, exchange)
     return done()
 
 
-def check_topics(ask: Ask, rights: Rights) -> None:
-    exchange = ask.path.get("exchange")
+def check_topics(request: Request, rights: Rights) -> None:
+    exchange = request.path.get("exchange")
     if not rights.topics or (exchange is not None and exchange not in rights.topics):
         raise not_found()
 

@@ -1,62 +1,64 @@
 """Queues: what they are, hold and do; declaring, deleting and purging them."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from leveret.broker.arguments import queue_type
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, bad_request, created, done
 from leveret.management.api.bindings import bindings_to, list_bindings
-from leveret.management.asking import Ask, parse_bool
-from leveret.management.backlog import (
+from leveret.management.api.consumers import consumers_of
+from leveret.management.client import connection_details
+from leveret.management.direct import client_of
+from leveret.management.http.answer import Answer, bad_request, created, done
+from leveret.management.http.json import JsonObject
+from leveret.management.http.json_table import parse_table, to_json
+from leveret.management.http.json_time import iso_time
+from leveret.management.http.list_answer import answer_long_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.request import Request, parse_bool
+from leveret.management.http.route import ADMINISTRATOR, USER, VHOST, Route
+from leveret.management.statistics.breakdown import QUEUE_PUBLISHING, channel_rows, queue_incoming
+from leveret.management.statistics.queue_stats import (
     GARBAGE_COLLECTION,
     capacity,
     exclusive_tag,
     head_timestamp,
-    of_its_type,
     single_tag,
     sizes,
+    type_fields,
 )
-from leveret.management.consuming import connection_details, consumers_of
-from leveret.management.direct import check_place, client_of, unbound
-from leveret.management.lists import chosen
-from leveret.management.moments import moment
-from leveret.management.parts import QUEUE_PUBLISHING, brought, by_channels
-from leveret.management.pieces import listed_in_pieces
-from leveret.management.rates import with_rates
-from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Route
-from leveret.management.values import parse_table, plain
+from leveret.management.statistics.rate import with_rates
+from leveret.protocol.session import Session
 from leveret.wire.spec import QueueDeclare, QueueDelete, QueuePurge
 
 # What is asked for with `disable_stats`.
 DEFINED = ("name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "state")
 
 
-def queue_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+def queue_view(request: Request, vhost: VirtualHost, queue: Queue) -> JsonObject:
     """A queue as the API shows it."""
-    node_name = ask.broker.settings.node_name
-    history = ask.statistics.of(queue)
+    node_name = request.broker.settings.node_name
+    history = request.statistics.of(queue)
     messages = {
         "messages": queue.ready_count + queue.unacked_count,
         "messages_ready": queue.ready_count,
         "messages_unacknowledged": queue.unacked_count,
     }
-    view = {
+    view: JsonObject = {
         "name": queue.name,
         "vhost": vhost.name,
         "type": queue_type(queue.arguments),
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
-        "arguments": plain(queue.arguments),
+        "arguments": to_json(queue.arguments),
         "node": node_name,
         "state": "running",
         "policy": None if queue.policy is None else queue.policy.name,
         "operator_policy": None if queue.operator_policy is None else queue.operator_policy.name,
         "effective_policy_definition": effective_definition(queue.policy, queue.operator_policy),
-        **with_rates(messages, history, ask.query),
+        **with_rates(messages, history, request.query),
         **sizes(queue),
         "consumers": queue.consumer_count,
         "consumers_paused": queue.rotation.paused,
@@ -65,23 +67,23 @@ def queue_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
         "exclusive_consumer_tag": exclusive_tag(queue),
         "single_active_consumer_tag": single_tag(queue),
         "head_message_timestamp": head_timestamp(queue),
-        "message_stats": with_rates(queue.tally.counts(QUEUE_PUBLISHING), history, ask.query),
+        "message_stats": with_rates(queue.tally.counts(QUEUE_PUBLISHING), history, request.query),
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "storage_version": 2,
         "garbage_collection": GARBAGE_COLLECTION,
-        **of_its_type(queue, node_name, history),
+        **type_fields(queue, node_name, history),
     }
     # One that storage has kept is there since the start.
-    idle_since = ask.statistics.idle_since(queue, max(queue.created_at, ask.node.started_at))
+    idle_since = request.statistics.idle_since(queue, max(queue.created_at, request.node.started_at))
     if idle_since is not None:
-        view["idle_since"] = moment(idle_since)
-    if queue.owner is not None:
+        view["idle_since"] = iso_time(idle_since)
+    if isinstance(queue.owner, Session):
         view["owner_pid_details"] = connection_details(queue.owner)
     return view
 
 
-def effective_definition(policy: Policy | None, operator_policy: Policy | None) -> dict[str, Any]:
+def effective_definition(policy: Policy | None, operator_policy: Policy | None) -> JsonObject:
     """What both policies say together: the smaller number, else the operator's."""
     found = {} if policy is None else dict(policy.definition)
     for name, value in {} if operator_policy is None else operator_policy.definition.items():
@@ -91,9 +93,9 @@ def effective_definition(policy: Policy | None, operator_policy: Policy | None) 
     return found
 
 
-def defined_view(ask: Ask, vhost: VirtualHost, queue: Queue, totals: bool = False) -> dict[str, Any]:
-    """RabbitMQ: a queue without what is counted, and then it is live, not running; with `totals`, how much is in it."""
-    view = queue_view(ask, vhost, queue)
+def defined_view(request: Request, vhost: VirtualHost, queue: Queue, totals: bool = False) -> JsonObject:
+    """A queue without statistics; with `totals` its numbers of messages. RabbitMQ: its state is live then, not running."""
+    view = queue_view(request, vhost, queue)
     found = {name: view[name] for name in DEFINED}
     if view["policy"] is not None:
         found["policy"] = view["policy"]
@@ -105,50 +107,52 @@ def defined_view(ask: Ask, vhost: VirtualHost, queue: Queue, totals: bool = Fals
     return found | {"state": "live"}
 
 
-def listed_view(ask: Ask, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+def listed_view(request: Request, vhost: VirtualHost, queue: Queue) -> JsonObject:
     """A queue in a list."""
-    if ask.without_stats:
-        return defined_view(ask, vhost, queue, ask.query.get("enable_queue_totals") == "true")
-    return queue_view(ask, vhost, queue)
+    if request.without_stats:
+        return defined_view(request, vhost, queue, request.query.get("enable_queue_totals") == "true")
+    return queue_view(request, vhost, queue)
 
 
-def full_view(ask: Ask, queue: Queue) -> dict[str, Any]:
+def full_view(request: Request, queue: Queue) -> JsonObject:
     """A queue with all that is only shown of one."""
-    return queue_view(ask, ask.vhost, queue) | {
-        "consumer_details": consumers_of(ask, queue),
-        "deliveries": by_channels(ask, ask.vhost, queue.tally),
-        "incoming": brought(ask, ask.vhost, queue),
+    return queue_view(request, request.vhost, queue) | {
+        "consumer_details": consumers_of(request, queue),
+        "deliveries": channel_rows(request, request.vhost, queue.tally),
+        "incoming": queue_incoming(request, request.vhost, queue),
     }
 
 
-def find_queue(ask: Ask) -> Queue:
+def find_queue(request: Request) -> Queue:
     """The queue that the path names, or 404."""
-    return ask.found(ask.vhost.queues, "queue")
+    return request.found(request.vhost.queues, "queue")
 
 
-def queues_of(ask: Ask) -> Iterator[tuple[VirtualHost, Queue]]:
+def queues_of(request: Request) -> Iterator[tuple[VirtualHost, Queue]]:
     """The queues of the path's vhost, or of all that the user may enter."""
-    return ((vhost, queue) for vhost in ask.vhosts() for queue in list(vhost.queues.values()))
+    return ((vhost, queue) for vhost in request.vhosts() for queue in list(vhost.queues.values()))
 
 
-async def get_queues(ask: Ask) -> Answer:
+async def get_queues(request: Request) -> Answer:
     """All queues, or those of a vhost."""
-    return await listed_in_pieces(
-        ask.query, queues_of(ask), lambda one: listed_view(ask, *one), lambda one: (one[0].name, one[1].name)
+    return await answer_long_list(
+        request.query, queues_of(request), lambda one: listed_view(request, *one), lambda one: (one[0].name, one[1].name)
     )
 
 
-def get_queue(ask: Ask) -> dict[str, Any]:
+def get_queue(request: Request) -> JsonObject:
     """One queue."""
-    queue = find_queue(ask)
-    return chosen(ask.query, defined_view(ask, ask.vhost, queue) if ask.without_stats else full_view(ask, queue))
+    queue = find_queue(request)
+    return select_columns(
+        request.query, defined_view(request, request.vhost, queue) if request.without_stats else full_view(request, queue)
+    )
 
 
-async def put_queue(ask: Ask) -> Answer:
+async def put_queue(request: Request) -> Answer:
     """Declare a queue."""
-    name, body = ask.name("queue"), ask.body
-    existed = name in ask.vhost.queues
-    check_place(ask)
+    name, body = request.name("queue"), request.body
+    existed = name in request.vhost.queues
+    request.check_body_node()
     declare = QueueDeclare(
         name,
         durable=parse_bool(body.get("durable", False), "durable"),
@@ -156,39 +160,39 @@ async def put_queue(ask: Ask) -> Answer:
         arguments=parse_table(body.get("arguments")),
         no_wait=True,
     )
-    await ask.change(client_of(ask).call, declare)
+    await request.change(client_of(request).call, declare)
     return created(existed)
 
 
-async def delete_queue(ask: Ask) -> Answer:
-    """Delete a queue; `if-empty` and `if-unused` are heeded."""
-    queue = find_queue(ask)
-    delete = QueueDelete(queue.name, if_unused=ask.flag("if-unused"), if_empty=ask.flag("if-empty"), no_wait=True)
-    await ask.change(client_of(ask).call, delete)
-    await unbound(ask)
+async def delete_queue(request: Request) -> Answer:
+    """Delete a queue; with `if-empty` only if it has no messages, with `if-unused` only if it has no consumers."""
+    queue = find_queue(request)
+    delete = QueueDelete(queue.name, if_unused=request.flag("if-unused"), if_empty=request.flag("if-empty"), no_wait=True)
+    await request.change(client_of(request).call, delete)
+    await request.unbound()
     return done()
 
 
-async def get_queue_bindings(ask: Ask) -> Answer:
-    """The bindings that lead to a queue."""
-    return await list_bindings(ask, bindings_to(ask.vhost, find_queue(ask)))
+async def get_queue_bindings(request: Request) -> Answer:
+    """The bindings of a queue."""
+    return await list_bindings(request, bindings_to(request.vhost, find_queue(request)))
 
 
-async def purge_queue(ask: Ask) -> Answer:
-    """Drop all ready messages of a queue."""
-    queue = find_queue(ask)
-    ask.node.do(lambda: client_of(ask).call(QueuePurge(queue.name, no_wait=True)))
+async def purge_queue(request: Request) -> Answer:
+    """Purge a queue: delete its ready messages."""
+    queue = find_queue(request)
+    request.node.do(lambda: client_of(request).call(QueuePurge(queue.name, no_wait=True)))
     discard = queue.discard
     if discard is not None:
-        await ask.node.until(lambda: discard.done)
-    await ask.change(lambda: None)
+        await request.node.until(lambda: discard.done)
+    await request.synced()
     return done()
 
 
-async def act_on_queue(ask: Ask) -> Answer:
-    """Synchronise mirrors, or stop that; there is nothing to synchronise."""
-    find_queue(ask)
-    (action,) = ask.need("action")
+async def act_on_queue(request: Request) -> Answer:
+    """Synchronise a queue's mirrors, or cancel that; there are none, so nothing happens."""
+    find_queue(request)
+    (action,) = request.need("action")
     if action not in ("sync", "cancel_sync"):
         raise bad_request(f"{{unknown,{action}}}")
     return done()

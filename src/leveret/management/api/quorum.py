@@ -1,70 +1,64 @@
-"""Replicas of quorum queues: each has one, on this node, and it leads; what tools ask of many is answered for it."""
-
-from typing import Any
+"""Replicas of quorum queues: each has one, on this node, and it is the leader."""
 
 from leveret.broker.arguments import queue_type
 from leveret.broker.queue import Queue
-from leveret.management.answers import Answer, Refused, done, not_found
 from leveret.management.api.queues import find_queue
-from leveret.management.asking import Ask
-from leveret.management.routes import ADMINISTRATOR, VHOST, Result, Route
+from leveret.management.http.answer import Answer, Refused, done
+from leveret.management.http.json import JsonObject
+from leveret.management.http.request import Request
+from leveret.management.http.route import ADMINISTRATOR, VHOST, Result, Route
 
 ACCEPTED = 202
 # Of RabbitMQ 3.13.
 MACHINE_VERSION = 3
 
 
-def get_status(ask: Ask) -> Result:
-    """The queue's only replica. What it has taken is committed, written and applied."""
-    queue = find_queue(ask)
+def get_status(request: Request) -> Result:
+    """The state of a quorum queue's only replica."""
+    queue = find_queue(request)
     if queue_type(queue.arguments) != "quorum":
         return Answer({"status": "failed", "reason": "classic_queue_not_supported"}, 503)
     last = queue.next_seq - 1
-    view: dict[str, Any] = {"Node Name": ask.broker.settings.node_name, "Raft State": "leader", "Membership": "voter"}
+    view: JsonObject = {"Node Name": request.broker.settings.node_name, "Raft State": "leader", "Membership": "voter"}
     view |= dict.fromkeys(("Last Log Index", "Last Written", "Last Applied", "Commit Index"), last)
     return [{**view, "Snapshot Index": 0, "Term": 1, "Machine Version": MACHINE_VERSION}]
 
 
-def add_replica(ask: Ask) -> Result:
-    """Have a replica on a node; on this one there is."""
-    quorum_queue(ask)
-    (node,) = ask.need("node")
-    if node != ask.broker.settings.node_name:
+def add_replica(request: Request) -> Result:
+    """Add a replica of a quorum queue on a node; this one has it already."""
+    quorum_queue(request)
+    (node,) = request.need("node")
+    if node != request.broker.settings.node_name:
         raise Refused(503, "node_not_running")
     return done()
 
 
-def delete_replica(ask: Ask) -> Result:
-    """Have none on a node; the last one stays."""
-    quorum_queue(ask)
-    (node,) = ask.need("node")
-    if node == ask.broker.settings.node_name:
+def delete_replica(request: Request) -> Result:
+    """Remove a replica of a quorum queue from a node; the only one stays."""
+    quorum_queue(request)
+    (node,) = request.need("node")
+    if node == request.broker.settings.node_name:
         raise Refused(503, "last_node")
     return Answer(None, ACCEPTED)
 
 
-def grow(ask: Ask) -> Result:
-    """Have replicas of many queues on a node; on this one there are."""
-    check_node(ask)
-    ask.need("vhost_pattern", "queue_pattern", "strategy")
+def grow(request: Request) -> Result:
+    """Add replicas of quorum queues on a node; this one has them already."""
+    request.check_node()
+    request.need("vhost_pattern", "queue_pattern", "strategy")
     return done()
 
 
-def shrink(ask: Ask) -> Result:
-    """Have no replicas on a node; last ones stay."""
+def shrink(request: Request) -> Result:
+    """Remove replicas of quorum queues from a node; the only ones stay."""
     return Answer(None, ACCEPTED)
 
 
-def quorum_queue(ask: Ask) -> Queue:
-    queue = find_queue(ask)
+def quorum_queue(request: Request) -> Queue:
+    queue = find_queue(request)
     if queue_type(queue.arguments) != "quorum":
         raise Refused(503, "classic_queue_not_supported")
     return queue
-
-
-def check_node(ask: Ask) -> None:
-    if ask.path["node"] != ask.broker.settings.node_name:
-        raise not_found()
 
 
 ROUTES = [

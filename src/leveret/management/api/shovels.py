@@ -1,31 +1,32 @@
-"""Shovels: what they do. They are made as parameters."""
+"""The state of shovels. They are created as runtime parameters."""
 
 from datetime import datetime
-from typing import Any
 
 from leveret.broker.shovel import COMPONENT
-from leveret.management.answers import Answer, done, not_found
-from leveret.management.asking import Ask
-from leveret.management.lists import chosen, listed
-from leveret.management.routes import MONITOR, POLICYMAKER, Result, Route
+from leveret.management.http.answer import Answer, done, not_found
+from leveret.management.http.json import Json, JsonObject
+from leveret.management.http.list_answer import answer_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.request import Request
+from leveret.management.http.route import MONITOR, POLICYMAKER, Result, Route
 from leveret.shovel.shovel import STARTING, TERMINATED, Shovel
-from leveret.shovel.shovels import Shovels
+from leveret.shovel.supervisor import ShovelSupervisor
 from leveret.uri import without_credentials
 
 PROTOCOL = "amqp091"
 
 
-def shovels_of(ask: Ask) -> Shovels:
-    found = ask.node.shovels
+def shovels_of(request: Request) -> ShovelSupervisor:
+    found = request.node.shovels
     assert found is not None
     return found
 
 
-def shovel_view(ask: Ask, shovel: Shovel) -> dict[str, Any]:
+def shovel_view(request: Request, shovel: Shovel) -> JsonObject:
     """A shovel's state as the API shows it, without names and passwords."""
     since = datetime.fromtimestamp(shovel.since / 1000)
-    view = {
-        "node": ask.broker.settings.node_name,
+    view: JsonObject = {
+        "node": request.broker.settings.node_name,
         # RabbitMQ: hours have no leading zero.
         "timestamp": f"{since:%Y-%m-%d} {since.hour}:{since:%M:%S}",
         "name": shovel.name,
@@ -59,49 +60,55 @@ def running_view(shovel: Shovel) -> dict[str, str]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def get_shovels(ask: Ask) -> Answer:
-    """What the shovels do, of all vhosts that the user may enter or of one."""
-    wanted = None if "vhost" not in ask.path else ask.vhost.name
-    found = [shovel for shovel in shovels_of(ask).all() if wanted in (None, shovel.vhost) and ask.may_enter(shovel.vhost)]
-    return listed(ask.query, found, lambda shovel: shovel_view(ask, shovel), lambda shovel: (shovel.vhost, shovel.name))
+def get_shovels(request: Request) -> Answer:
+    """The state of all shovels, or of those of one vhost."""
+    wanted = None if "vhost" not in request.path else request.vhost.name
+    found = [
+        shovel for shovel in shovels_of(request).all() if wanted in (None, shovel.vhost) and request.may_enter(shovel.vhost)
+    ]
+    return answer_list(
+        request.query, found, lambda shovel: shovel_view(request, shovel), lambda shovel: (shovel.vhost, shovel.name)
+    )
 
 
-def get_shovel(ask: Ask) -> Result:
-    """How a shovel is set up, without names and passwords."""
-    name = ask.path["name"]
-    value = ask.vhost.parameters.get((COMPONENT, name))
-    if value is None or not ask.may_enter(ask.vhost.name):
+def get_shovel(request: Request) -> Result:
+    """A shovel's definition, without user names and passwords."""
+    name = request.path["name"]
+    value = request.vhost.parameters.get((COMPONENT, name))
+    if value is None or not request.may_enter(request.vhost.name):
         raise not_found()
-    return chosen(ask.query, {"vhost": ask.vhost.name, "component": COMPONENT, "name": name, "value": shown(value)})
+    return select_columns(
+        request.query, {"vhost": request.vhost.name, "component": COMPONENT, "name": name, "value": shown(value)}
+    )
 
 
-def shown(value: Any) -> Any:
-    """A parameter with URIs that may be seen. RabbitMQ shows passwords here to whoever may look at figures."""
+def shown(value: Json) -> Json:
+    """A parameter with URIs that may be seen. RabbitMQ shows passwords here to every user with the tag monitoring."""
     if not isinstance(value, dict):
         return {}
     return {key: _shown_uris(found) if key in ("src-uri", "dest-uri") else found for key, found in value.items()}
 
 
-def _shown_uris(value: Any) -> Any:
+def _shown_uris(value: Json) -> Json:
     if isinstance(value, list):
         return [_shown_uris(one) for one in value]
     return without_credentials(value) if isinstance(value, str) else ""
 
 
-async def delete_shovel(ask: Ask) -> Result:
-    """End a shovel for good, by clearing its parameter; one that is not there is no fault."""
-    vhost, name = ask.vhost, ask.path["name"]
+async def delete_shovel(request: Request) -> Result:
+    """Delete a shovel; it is no error if there is none."""
+    vhost, name = request.vhost, request.path["name"]
     if (COMPONENT, name) in vhost.parameters:
-        await ask.change(vhost.clear_parameter, COMPONENT, name)
+        await request.change(vhost.clear_parameter, COMPONENT, name)
     return done()
 
 
-def restart_shovel(ask: Ask) -> Result:
-    """End a shovel and begin it anew."""
-    vhost, name = ask.vhost.name, ask.path["name"]
-    if shovels_of(ask).find(vhost, name) is None:
+def restart_shovel(request: Request) -> Result:
+    """Restart a shovel."""
+    vhost, name = request.vhost.name, request.path["name"]
+    if shovels_of(request).find(vhost, name) is None:
         raise not_found()
-    shovels_of(ask).begin_anew(vhost, name)
+    shovels_of(request).restart(vhost, name)
     return done()
 
 

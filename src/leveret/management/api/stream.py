@@ -1,4 +1,4 @@
-"""Everything as it happens, as server-sent events: the counters each second, and what was made and removed.
+"""A stream of server-sent events: the counters each second, and what was created and deleted.
 
   counters        sums over what the user may see, as in /api/overview; the node's memory and disk for those who may
   queue.created   and the like, with vhost and name; `broker/events.py` says which. Only from vhosts the user may see
@@ -9,14 +9,14 @@ An event's id goes on where a client has left off (Last-Event-ID). A user who is
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 from leveret.broker.events import Event
-from leveret.management.answers import Streamed, as_json, bad_request
 from leveret.management.api.overview import object_totals
-from leveret.management.asking import Ask, parse_int
-from leveret.management.routes import USER, Result, Route
-from leveret.management.totals import broker_tally, message_counts, queue_sums, vhosts_tally
+from leveret.management.http.answer import StreamAnswer, bad_request
+from leveret.management.http.json import JsonObject, as_json
+from leveret.management.http.request import Request, parse_int
+from leveret.management.http.route import USER, Result, Route
+from leveret.management.statistics.total import broker_tally, message_counts, queue_sums, vhosts_tally
 from leveret.server.clock import now_ms
 
 INTERVAL_MAX_S = 60
@@ -24,91 +24,95 @@ INTERVAL_MAX_S = 60
 COUNT_MAX = 1_000_000
 
 
-def get_stream(ask: Ask) -> Result:
-    """Counters and changes as they happen, as server-sent events."""
-    interval = parse_int(ask.query.get("interval", "1"), "interval")
-    count = parse_int(ask.query.get("count", "0"), "count")
+def get_stream(request: Request) -> Result:
+    """A stream of counters and changes, as server-sent events."""
+    interval = parse_int(request.query.get("interval", "1"), "interval")
+    count = parse_int(request.query.get("count", "0"), "count")
     if not 1 <= interval <= INTERVAL_MAX_S:
-        raise bad_request(f"[interval] must be 1 to {INTERVAL_MAX_S} seconds")
+        raise bad_request(f"[interval] must be between 1 and {INTERVAL_MAX_S} seconds")
     if not 0 <= count <= COUNT_MAX:
-        raise bad_request(f"[count] must be 0 to {COUNT_MAX}")
-    return Streamed(happening(ask, interval, count))
+        raise bad_request(f"[count] must be between 0 and {COUNT_MAX}")
+    return StreamAnswer(event_stream(request, interval, count))
 
 
-async def happening(ask: Ask, interval: int, count: int) -> AsyncIterator[bytes]:
+async def event_stream(request: Request, interval: int, count: int) -> AsyncIterator[bytes]:
     """The events for one client."""
-    events = ask.broker.events
-    last = left_off(ask)
-    was = account(ask)
+    events = request.broker.events
+    last = left_off(request)
+    was = account(request)
     sent = 0
     while True:
         found = events.since(last)
         last = events.count
         if found is None:
-            yield written("missed", {}, event_id(ask, last))
+            yield event_octets("missed", {}, event_id(request, last))
         for event in found or ():
-            if may_see(ask, event):
-                yield written(event.kind, {"vhost": event.vhost, "name": event.name}, event_id(ask, event.number))
-        yield written("counters", ask.statistics.recent(visibility(ask), lambda: counters(ask)), event_id(ask, last))
+            if may_see(request, event):
+                yield event_octets(event.kind, {"vhost": event.vhost, "name": event.name}, event_id(request, event.number))
+        yield event_octets(
+            "counters",
+            request.statistics.recent_counters.get(visibility(request), lambda: counters(request)),
+            event_id(request, last),
+        )
         sent += 1
         if sent == count:
             return
         await asyncio.sleep(interval)
-        if account(ask) != was:
+        if account(request) != was:
             return
 
 
-def left_off(ask: Ask) -> int:
+def left_off(request: Request) -> int:
     """The number of the last event that the client has had; of the last there is, if it says none of ours."""
-    start, _, number = ask.headers.get("Last-Event-ID", "").partition("-")
-    if start == str(ask.node.started_at) and number.isdecimal() and len(number) < 20:
-        return min(int(number), ask.broker.events.count)
+    start, _, number = request.headers.get("Last-Event-ID", "").partition("-")
+    if start == str(request.node.started_at) and number.isdecimal() and len(number) < 20:
+        return min(int(number), request.broker.events.count)
     # It has come from before a restart, and has missed whatever there was.
-    return -1 if start else ask.broker.events.count
+    return -1 if start else request.broker.events.count
 
 
-def event_id(ask: Ask, number: int) -> str:
-    return f"{ask.node.started_at}-{number}"
+def event_id(request: Request, number: int) -> str:
+    return f"{request.node.started_at}-{number}"
 
 
-def account(ask: Ask) -> tuple[object, ...]:
+def account(request: Request) -> tuple[object, ...]:
     """What the login was good for: who, with which password and tags."""
-    known = ask.broker.users.get(ask.user.name)
+    known = request.broker.users.get(request.user.name)
     return (known, None if known is None else (known.password_hash, known.tags))
 
 
-def may_see(ask: Ask, event: Event) -> bool:
+def may_see(request: Request, event: Event) -> bool:
     if event.vhost is None:
-        return ask.has_tag("administrator")
-    return ask.has_tag("monitoring") or (event.vhost in ask.broker.vhosts and ask.may_enter(event.vhost))
+        return request.has_tag("administrator")
+    return request.has_tag("monitoring") or (event.vhost in request.broker.vhosts and request.may_enter(event.vhost))
 
 
-def visibility(ask: Ask) -> tuple[object, ...]:
+def visibility(request: Request) -> tuple[object, ...]:
     """What makes one user's counters another's: many pages may be open."""
-    if ask.has_tag("monitoring"):
+    if request.has_tag("monitoring"):
         return ()
-    return (ask.user.name, *(vhost.name for vhost in ask.vhosts(visible=True)))
+    return (request.user.name, *(vhost.name for vhost in request.vhosts(visible=True)))
 
 
-def counters(ask: Ask) -> dict[str, Any]:
+def counters(request: Request) -> JsonObject:
     """Sums over what the user may see."""
-    sees_all = ask.has_tag("monitoring")
-    vhosts = ask.vhosts(visible=True)
-    tally = broker_tally(ask.broker) if sees_all else vhosts_tally(vhosts)
+    sees_all = request.has_tag("monitoring")
+    vhosts = request.vhosts(visible=True)
+    tally = broker_tally(request.broker) if sees_all else vhosts_tally(vhosts)
     sums = queue_sums(vhosts)
-    found = {
+    found: JsonObject = {
         "time": now_ms(),
         "message_stats": tally.counts(),
         "queue_totals": message_counts(sums),
-        "object_totals": object_totals(ask, vhosts, sums),
+        "object_totals": object_totals(request, vhosts, sums),
     }
     if sees_all:
-        found["node"] = ask.statistics.node_counts
-        found["alarms"] = [alarm.reason for alarm in ask.node.alarms if alarm.is_set]
+        found["node"] = request.statistics.node_counts
+        found["alarms"] = [alarm.reason for alarm in request.node.alarms if alarm.is_set]
     return found
 
 
-def written(kind: str, value: dict[str, Any], number: str) -> bytes:
+def event_octets(kind: str, value: JsonObject, number: str) -> bytes:
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (number.encode(), kind.encode(), as_json(value))
 
 

@@ -1,18 +1,17 @@
-"""What takes the processor's time, as RabbitMQ's plug-in of that name tells of Erlang's processes: here of threads."""
+"""The busiest threads, in the form in which RabbitMQ's plug-in of that name shows Erlang's processes."""
 
 import os
 import threading
-from typing import Any
 
-from leveret.management.api.users import check_node
-from leveret.management.asking import Ask, parse_int
-from leveret.management.lists import sort_key, value_at
-from leveret.management.routes import ADMINISTRATOR, Result, Route
+from leveret.management.http.json import JsonObject
+from leveret.management.http.list_query import sort_key, value_at
+from leveret.management.http.request import Request, parse_int
+from leveret.management.http.route import ADMINISTRATOR, Result, Route
 
 ROW_COUNT = 20
 
 
-def thread_view(thread: threading.Thread) -> dict[str, Any]:
+def thread_view(thread: threading.Thread) -> JsonObject:
     """A thread, under the names that processes have there; a reduction is a µs."""
     return {
         "pid": f"<0.{thread.native_id or 0}.0>",
@@ -38,15 +37,15 @@ def processor_us(native_id: int) -> int:
     return (int(words[11]) + int(words[12])) * 1_000_000 // os.sysconf("SC_CLK_TCK")
 
 
-def get_top(ask: Ask) -> Result:
-    """The threads that work most; `sort`, `sort_reverse`, `row_count`."""
-    check_node(ask)
-    count = max(0, parse_int(ask.query.get("row_count", ROW_COUNT), "row_count"))
-    by = ask.query.get("sort") or "reductions"
+def get_top(request: Request) -> Result:
+    """The busiest threads; `sort`, `sort_reverse` and `row_count` choose them."""
+    request.check_node()
+    count = max(0, parse_int(request.query.get("row_count", ROW_COUNT), "row_count"))
+    by = request.query.get("sort") or "reductions"
     rows = [thread_view(thread) for thread in threading.enumerate()]
     # RabbitMQ: the largest first, unless it is reversed.
-    rows.sort(key=lambda row: sort_key(value_at(row, by)), reverse=ask.query.get("sort_reverse") != "true")
-    return {"node": ask.path["node"], "row_count": count, "processes": rows[:count]}
+    rows.sort(key=lambda row: sort_key(value_at(row, by)), reverse=request.query.get("sort_reverse") != "true")
+    return {"node": request.path["node"], "row_count": count, "processes": rows[:count]}
 
 
 ROUTES = [

@@ -1,22 +1,23 @@
 """Users, their logins and their passwords."""
 
 import base64
-from typing import Any
 from urllib.parse import parse_qs, quote
 
 from leveret.broker.access import User, hash_password
 from leveret.broker.logins import Attempts
 from leveret.errors import PreconditionFailed
-from leveret.management.answers import Answer, bad_request, created, done, not_found
-from leveret.management.asking import Ask
-from leveret.management.lists import chosen, listed
-from leveret.management.login import COOKIE, counted, known_user
-from leveret.management.routes import ADMINISTRATOR, MONITOR, NOBODY_ASKED, Result, Route
-from leveret.management.texts import text
+from leveret.management.http.answer import Answer, bad_request, created, done
+from leveret.management.http.json import JsonObject
+from leveret.management.http.json_names import as_text
+from leveret.management.http.list_answer import answer_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.login import COOKIE, counted, known_user
+from leveret.management.http.request import Request
+from leveret.management.http.route import ADMINISTRATOR, ANYONE, MONITOR, Result, Route
 from leveret.server.definitions_file import put_user as put
 
 
-def user_view(user: User) -> dict[str, Any]:
+def user_view(user: User) -> JsonObject:
     """A user as the API shows it."""
     return {
         "name": user.name,
@@ -27,92 +28,92 @@ def user_view(user: User) -> dict[str, Any]:
     }
 
 
-def get_users(ask: Ask) -> Answer:
+def get_users(request: Request) -> Answer:
     """All users."""
-    return listed(ask.query, ask.broker.users.values(), user_view, lambda user: (user.name,))
+    return answer_list(request.query, request.broker.users.values(), user_view, lambda user: (user.name,))
 
 
-def get_users_without_permissions(ask: Ask) -> Answer:
-    """Users who may enter no vhost."""
-    found = [user for user in ask.broker.users.values() if not any(rights.granted for rights in user.rights.values())]
-    return listed(ask.query, found, user_view, lambda user: (user.name,))
+def get_users_without_permissions(request: Request) -> Answer:
+    """Users without permissions in any vhost."""
+    found = [user for user in request.broker.users.values() if not any(rights.granted for rights in user.rights.values())]
+    return answer_list(request.query, found, user_view, lambda user: (user.name,))
 
 
-def the_user(ask: Ask) -> User:
+def find_user(request: Request) -> User:
     """The user that the path names, or 404."""
-    return ask.found(ask.broker.users, "user")
+    return request.found(request.broker.users, "user")
 
 
-def get_user(ask: Ask) -> Result:
+def get_user(request: Request) -> Result:
     """One user."""
-    return chosen(ask.query, user_view(the_user(ask)))
+    return select_columns(request.query, user_view(find_user(request)))
 
 
-async def put_user(ask: Ask) -> Result:
-    """Make a user, or give it another password and other tags."""
-    name = ask.name("user")
-    existed = name in ask.broker.users
+async def put_user(request: Request) -> Result:
+    """Create a user, or change its password and tags."""
+    name = request.name("user")
+    existed = name in request.broker.users
     try:
-        await ask.change(put, ask.broker, name, ask.body)
+        await request.change(put, request.broker, name, request.body)
     except PreconditionFailed as error:
         raise bad_request(str(error)) from None
     return created(existed)
 
 
-async def delete_user(ask: Ask) -> Result:
-    """Delete a user, and end its connections."""
-    await ask.change(ask.broker.delete_user, the_user(ask).name)
+async def delete_user(request: Request) -> Result:
+    """Delete a user and close its connections."""
+    await request.change(request.broker.delete_user, find_user(request).name)
     return done()
 
 
-async def delete_users(ask: Ask) -> Result:
-    """Delete several users; one that is not there is fine."""
-    (names,) = ask.need("users")
+async def delete_users(request: Request) -> Result:
+    """Delete several users; those that do not exist are skipped."""
+    (names,) = request.need("users")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise bad_request("users must be a list of names")
 
     def delete() -> None:
         for name in names:
-            if name in ask.broker.users:
-                ask.broker.delete_user(name)
+            if name in request.broker.users:
+                request.broker.delete_user(name)
 
-    await ask.change(delete)
+    await request.change(delete)
     return done()
 
 
-def get_password_hash(ask: Ask) -> Result:
-    """A password as it is kept, with a new salt."""
-    return {"ok": hash_password(ask.path["password"].encode("utf-8", "surrogateescape"))}
+def get_password_hash(request: Request) -> Result:
+    """The hash of a password, with a new salt."""
+    return {"ok": hash_password(request.path["password"].encode("utf-8", "surrogateescape"))}
 
 
-def get_auth(ask: Ask) -> Result:
-    """How a page may log in."""
+def get_auth(request: Request) -> Result:
+    """How the web page logs in."""
     return {"oauth_enabled": False}
 
 
-def post_login(ask: Ask) -> Result:
-    """Log in with a form; the answer sets the page's cookie."""
-    form = parse_qs(ask.body_octets.decode("utf-8", "surrogateescape"), keep_blank_values=True)
+def post_login(request: Request) -> Result:
+    """Log in with a form; the answer sets the web page's cookie."""
+    form = parse_qs(request.body_octets.decode("utf-8", "surrogateescape"), keep_blank_values=True)
     name, password = (form.get(key, [""])[0] for key in ("username", "password"))
-    with counted(ask.broker, name, ask.peer):
-        known_user(ask.broker, name, password, ask.peer)
+    with counted(request.broker, name, request.peer):
+        known_user(request.broker, name, password, request.peer)
     value = base64.b64encode(f"{name}:{password}".encode("utf-8", "surrogateescape")).decode()
     cookie = f"{COOKIE}={quote(value, safe='')}; Path=/; HttpOnly; SameSite=Strict"
     return Answer("ok", headers={"Set-Cookie": cookie})
 
 
-def get_attempts(ask: Ask) -> Result:
-    """Logins by protocol."""
-    check_node(ask)
-    return [{"protocol": name, **counts(one)} for name, one in ask.broker.churn.logins.protocols.items()]
+def get_attempts(request: Request) -> Result:
+    """Login attempts by protocol."""
+    request.check_node()
+    return [{"protocol": name, **counts(one)} for name, one in request.broker.churn.logins.protocols.items()]
 
 
-def get_attempts_by_source(ask: Ask) -> Result:
-    """Logins by address, user and protocol; none unless `track_auth_attempt_source` is set."""
-    check_node(ask)
+def get_attempts_by_source(request: Request) -> Result:
+    """Login attempts by address, user and protocol; empty unless `track_auth_attempt_source` is set."""
+    request.check_node()
     return [
-        {"remote_address": address, "username": text(name), "protocol": protocol, **counts(one)}
-        for (address, name, protocol), one in ask.broker.churn.logins.sources.items()
+        {"remote_address": address, "username": as_text(name), "protocol": protocol, **counts(one)}
+        for (address, name, protocol), one in request.broker.churn.logins.sources.items()
     ]
 
 
@@ -120,17 +121,11 @@ def counts(one: Attempts) -> dict[str, int]:
     return {"auth_attempts": one.total, "auth_attempts_failed": one.failed, "auth_attempts_succeeded": one.succeeded}
 
 
-def delete_attempts(ask: Ask) -> Result:
-    """Count logins anew, of both kinds."""
-    check_node(ask)
-    ask.broker.churn.logins.reset()
+def delete_attempts(request: Request) -> Result:
+    """Reset the counters of login attempts."""
+    request.check_node()
+    request.broker.churn.logins.reset()
     return done()
-
-
-def check_node(ask: Ask) -> None:
-    """404 for a node that is not there."""
-    if ask.path["node"] != ask.broker.settings.node_name:
-        raise not_found()
 
 
 ROUTES = [
@@ -140,11 +135,11 @@ ROUTES = [
     Route("GET", "/api/users/{user}", ADMINISTRATOR, get_user),
     Route("PUT", "/api/users/{user}", ADMINISTRATOR, put_user),
     Route("DELETE", "/api/users/{user}", ADMINISTRATOR, delete_user),
-    Route("GET", "/api/auth", NOBODY_ASKED, get_auth),
+    Route("GET", "/api/auth", ANYONE, get_auth),
     Route("GET", "/api/auth/hash_password/{password}", ADMINISTRATOR, get_password_hash),
     Route("GET", "/api/auth/attempts/{node}", MONITOR, get_attempts),
     Route("DELETE", "/api/auth/attempts/{node}", MONITOR, delete_attempts),
     Route("GET", "/api/auth/attempts/{node}/source", MONITOR, get_attempts_by_source),
     Route("DELETE", "/api/auth/attempts/{node}/source", MONITOR, delete_attempts),
-    Route("POST", "/api/login", NOBODY_ASKED, post_login),
+    Route("POST", "/api/login", ANYONE, post_login),
 ]

@@ -1,59 +1,61 @@
 """Virtual hosts."""
 
-from typing import Any
-
 from leveret.broker.vhost import VirtualHost
-from leveret.management.answers import Answer, bad_request, created, done
-from leveret.management.asking import Ask, parse_bool
-from leveret.management.lists import chosen, listed
-from leveret.management.rates import with_rates
-from leveret.management.routes import ADMINISTRATOR, USER, VHOST, Result, Route
-from leveret.management.totals import message_counts, octets_by_vhost, queue_sums, vhost_tally
+from leveret.management.http.answer import Answer, bad_request, created, done
+from leveret.management.http.json import JsonObject
+from leveret.management.http.list_answer import answer_list
+from leveret.management.http.list_query import select_columns
+from leveret.management.http.request import Request, parse_bool
+from leveret.management.http.route import ADMINISTRATOR, USER, VHOST, Result, Route
+from leveret.management.statistics.rate import with_rates
+from leveret.management.statistics.total import message_counts, octets_by_vhost, queue_sums, vhost_tally
 from leveret.server.definitions_file import tags_of
 
 
-def vhost_view(ask: Ask, vhost: VirtualHost, octets: dict[str, int]) -> dict[str, Any]:
+def vhost_view(request: Request, vhost: VirtualHost, octets: dict[str, int]) -> JsonObject:
     """A vhost as the API shows it; `octets` came and went."""
-    metadata: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
+    metadata: JsonObject = {"description": vhost.description, "tags": list(vhost.tags)}
     if vhost.default_queue_type is not None:
         metadata["default_queue_type"] = vhost.default_queue_type
-    view = {
+    view: JsonObject = {
         "name": vhost.name,
         "description": vhost.description,
         "tags": list(vhost.tags),
         "default_queue_type": vhost.default_queue_type or "undefined",
         "metadata": metadata,
         "tracing": vhost.tracing,
-        "cluster_state": {ask.broker.settings.node_name: "running"},
+        "cluster_state": {request.broker.settings.node_name: "running"},
     }
-    if ask.without_stats:
+    if request.without_stats:
         return view
-    history = ask.statistics.of(vhost)
+    history = request.statistics.of(vhost)
     return {
         **view,
-        **with_rates(message_counts(queue_sums([vhost])), history, ask.query),
-        **with_rates(octets, history, ask.query),
-        "message_stats": with_rates(vhost_tally(vhost).counts(), history, ask.query),
+        **with_rates(message_counts(queue_sums([vhost])), history, request.query),
+        **with_rates(octets, history, request.query),
+        "message_stats": with_rates(vhost_tally(vhost).counts(), history, request.query),
     }
 
 
-def get_vhosts(ask: Ask) -> Answer:
-    """All vhosts that the user may enter or look at."""
-    vhosts = ask.vhosts(visible=True)
-    octets = octets_by_vhost(ask.node.transports, vhosts)
-    return listed(ask.query, vhosts, lambda vhost: vhost_view(ask, vhost, octets[vhost]), lambda vhost: (vhost.name,))
+def get_vhosts(request: Request) -> Answer:
+    """All vhosts that the user may see."""
+    vhosts = request.vhosts(visible=True)
+    octets = octets_by_vhost(request.node.transports, vhosts)
+    return answer_list(
+        request.query, vhosts, lambda vhost: vhost_view(request, vhost, octets[vhost]), lambda vhost: (vhost.name,)
+    )
 
 
-def get_vhost(ask: Ask) -> Result:
+def get_vhost(request: Request) -> Result:
     """One vhost."""
-    octets = octets_by_vhost(ask.node.transports, [ask.vhost])
-    return chosen(ask.query, vhost_view(ask, ask.vhost, octets[ask.vhost]))
+    octets = octets_by_vhost(request.node.transports, [request.vhost])
+    return select_columns(request.query, vhost_view(request, request.vhost, octets[request.vhost]))
 
 
-async def put_vhost(ask: Ask) -> Result:
-    """Make a vhost, or describe it anew."""
-    name = ask.name("vhost")
-    body = ask.body
+async def put_vhost(request: Request) -> Result:
+    """Create a vhost, or change its description and tags."""
+    name = request.name("vhost")
+    body = request.body
     metadata = body.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")
@@ -61,33 +63,33 @@ async def put_vhost(ask: Ask) -> Result:
     tags = tags_of(body.get("tags", metadata.get("tags", [])))
     kind = body.get("default_queue_type", metadata.get("default_queue_type"))
     tracing = parse_bool(body["tracing"], "tracing") if "tracing" in body else None
-    existed = name in ask.broker.vhosts
+    existed = name in request.broker.vhosts
 
     def make() -> None:
-        vhost = ask.broker.add_vhost(name)
+        vhost = request.broker.add_vhost(name)
         if not existed or "description" in body or "tags" in body or metadata:
             vhost.describe(description, tags)
         if kind not in (None, "undefined", "null", ""):
             vhost.set_default_queue_type(str(kind))
         if tracing is not None and tracing != vhost.tracing:
             vhost.set_tracing(tracing)
-        if not existed and ask.user.name in ask.broker.users:
+        if not existed and request.user.name in request.broker.users:
             # RabbitMQ: whoever makes a vhost through the API may use it.
-            ask.broker.set_permissions(ask.user.name, name, ".*", ".*", ".*")
+            request.broker.set_permissions(request.user.name, name, ".*", ".*", ".*")
 
-    await ask.change(make)
+    await request.change(make)
     return created(existed)
 
 
-async def delete_vhost(ask: Ask) -> Result:
+async def delete_vhost(request: Request) -> Result:
     """Delete a vhost with everything in it."""
-    await ask.change(ask.broker.delete_vhost, ask.vhost.name)
+    await request.change(request.broker.delete_vhost, request.vhost.name)
     return done()
 
 
-async def start_vhost(ask: Ask) -> Result:
-    """A vhost here never stops by itself."""
-    _ = ask.vhost
+async def start_vhost(request: Request) -> Result:
+    """Start a vhost; here none ever stops by itself."""
+    _ = request.vhost
     return done()
 
 

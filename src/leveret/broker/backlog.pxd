@@ -1,0 +1,52 @@
+cimport cython
+from leveret.broker.chain cimport Chain
+from leveret.broker.message cimport Entry, is_stub
+from leveret.broker.pages cimport Page, Pages, Sizes
+
+cdef long FLOOD_BYTES
+
+@cython.final
+cdef class Backlog:
+    cdef public Sizes sizes
+    cdef public Py_ssize_t count
+    cdef public long long body_bytes
+    cdef public long long stub_bytes
+    cdef public Chain front
+    cdef public bint paged
+    cdef public Pages pages
+    cdef public Chain back
+    cdef public Py_ssize_t back_count
+    cdef public long long back_bytes
+    cdef public long long back_seq
+    cdef public object loading
+    cdef list _evictable
+    cdef list _leaving
+    cdef long long _leaving_bytes
+    cpdef suit(self, object traits)
+    cpdef add(self, object queue, Entry entry)
+    @cython.locals(entry=Entry)
+    cpdef Entry bring(self, object queue)
+    cpdef remove_first(self, object queue, Entry entry)
+    @cython.locals(chain=Chain)
+    cpdef remove(self, object queue, Entry entry)
+    @cython.locals(entry=Entry)
+    cpdef Entry remove_paged(self, object queue, long long seq)
+    @cython.locals(entry=Entry, size=Py_ssize_t)
+    cpdef put_back(self, list entries)
+    cpdef tuple clear(self)
+    cdef _overflow(self, object queue, Entry entry)
+    cpdef begin_paging(self, long long next_seq)
+    cdef _add_behind(self, object queue, Entry entry)
+    cdef bint _is_low(self)
+    cpdef load(self, object queue)
+    @cython.locals(entry=Entry)
+    cpdef loaded(self, object queue, list entries, Py_ssize_t lost_count, long long lost_bytes)
+    cpdef restore(self, object queue, Pages pages, long long next_seq)
+    @cython.locals(entry=Entry)
+    cpdef list filled(self, list entries)
+    cdef _leave(self, object queue, Entry entry)
+    cpdef evict(self, object queue, list entries)
+    @cython.locals(entries=list)
+    cpdef evict_front(self, object queue)
+    @cython.locals(others=list)
+    cpdef evict_unacked(self, object queue, Entry entry)

@@ -1,0 +1,279 @@
+"""What a queue has ready, and how much of it is in memory.
+
+  [front, in memory] [pages, in storage] [back, in memory until it makes a page]
+
+What is beyond the window is paged out, place and all, where messages go in the order they came (`pages.py`). Where they do
+not, as with priorities, deduplication and delays, or where somebody gave them back, the place stays in the front and its
+message is a stub: one whose content is in storage alone. Knows nothing of consumers, limits or times to live.
+
+  (1) Unless it is `paged`, everything is in the front. While it is, every seq in the front is below every seq in the
+      pages, and those are below every seq in the back, which begins with `back_seq`.
+  (2) At most one thing is `loading`: a page, which is then in no other place, or some stubs of the front.
+  (3) A persistent message of a durable queue is in the log before it comes here: what has no place there when it is paged
+      out would be lost with the process.
+
+The queue is handed in where storage may be asked: storage needs to know whose messages these are.
+"""
+
+from typing import TYPE_CHECKING
+
+from leveret.broker.chain import Chain, chain_for
+from leveret.broker.deduplication import key_of
+from leveret.broker.message import Entry, is_stub
+from leveret.broker.pages import FLOOD_BYTES, Page, Pages, Sizes
+
+if TYPE_CHECKING:
+    from leveret.broker.arguments import Traits
+    from leveret.broker.queue import Queue
+
+# One message may stay in memory where all others leave it, but not one as large as that.
+LARGE_BYTES = 4096
+
+
+class Backlog:
+    """The ready messages of one queue: `count` of them, with `body_bytes` in their bodies, `stub_bytes` of that in stubs."""
+
+    __slots__ = (
+        "_evictable",
+        "_leaving",
+        "_leaving_bytes",
+        "back",
+        "back_bytes",
+        "back_count",
+        "back_seq",
+        "body_bytes",
+        "count",
+        "front",
+        "loading",
+        "paged",
+        "pages",
+        "sizes",
+        "stub_bytes",
+    )
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+        self.count = 0
+        self.body_bytes = 0
+        self.stub_bytes = 0
+        self.front = Chain()
+        self.paged = False
+        self.pages = Pages(sizes)
+        self.back: Chain | None = None
+        self.back_count = 0
+        self.back_bytes = 0
+        self.back_seq = 0
+        self.loading: Page | list[Entry] | None = None
+        # Messages beyond the window that become stubs next, a page at a time: unacknowledged, and ready.
+        self._evictable: list[Entry] | None = None
+        self._leaving: list[Entry] | None = None
+        self._leaving_bytes = 0
+
+    def suit(self, traits: "Traits") -> None:
+        """Keep messages in the order that such a queue gives them; it is asked for before there are any."""
+        self.front = chain_for(self.front, traits)
+
+    # Coming and going
+
+    def add(self, queue: "Queue", entry: Entry) -> None:
+        """A message has come."""
+        if self.paged:
+            self._add_behind(queue, entry)
+        else:
+            self.front.append(entry)
+        self.count += 1
+        self.body_bytes += entry.message.body_size
+        if self.body_bytes > self.sizes.watched_bytes or self.count > self.sizes.window_count:
+            self._overflow(queue, entry)
+
+    def bring(self, queue: "Queue") -> Entry | None:
+        """The first message, which is not in memory, if it can be had at once; if not, it is brought."""
+        entry = self.front.first()
+        if entry is None and self.paged and self.loading is None:
+            self.load(queue)
+            entry = self.front.first()
+        if entry is None or not is_stub(entry.message):
+            return entry
+        if self.loading is None:
+            stubs = self.front.stubs(self.sizes.page_count, self.sizes.page_bytes)
+            self.loading = stubs
+            queue.storage.load_stubs(queue, stubs)
+        return None
+
+    def remove_first(self, queue: "Queue", entry: Entry) -> None:
+        """Remove the first message of the front."""
+        self.count -= 1
+        self.body_bytes -= entry.message.body_size
+        self.front.remove(entry)
+        if self.paged and self.loading is None and self._is_low():
+            self.load(queue)
+
+    def remove(self, queue: "Queue", entry: Entry) -> None:
+        """Remove a message, wherever it is in memory."""
+        if is_stub(entry.message):
+            self.stub_bytes -= entry.message.body_size
+        if entry is self.front.first():
+            self.remove_first(queue, entry)
+            return
+        self.count -= 1
+        self.body_bytes -= entry.message.body_size
+        chain = self.front
+        if self.paged and entry.seq >= self.back_seq:
+            assert self.back is not None
+            chain = self.back
+            self.back_count -= 1
+            self.back_bytes -= entry.message.body_size
+        chain.forget(entry, self.count)
+
+    def remove_paged(self, queue: "Queue", seq: int) -> Entry:
+        """Remove a message that is paged out; a stub of it."""
+        entry = queue.storage.stub(*self.pages.remove(seq))
+        self.count -= 1
+        self.body_bytes -= entry.message.body_size
+        return entry
+
+    def put_back(self, entries: list[Entry]) -> None:
+        """Put messages back that were taken, where they were."""
+        for entry in entries:
+            size = entry.message.body_size
+            self.count += 1
+            self.body_bytes += size
+            if is_stub(entry.message):
+                self.stub_bytes += size
+        self.front.put_back(entries)
+
+    def clear(self) -> tuple[list[Entry], list[Page]]:
+        """Empty it; the heads of the chains, and the pages, that have to be taken apart."""
+        heads = self.front.detach()
+        if self.back is not None:
+            heads += self.back.detach()
+        pages = self.pages.take_all()
+        if isinstance(self.loading, Page):
+            pages.append(self.loading)
+        self.count = 0
+        self.body_bytes = 0
+        self.stub_bytes = 0
+        self.back_count = 0
+        self.back_bytes = 0
+        self._leaving = None
+        self.paged = False
+        self.loading = None
+        return heads, pages
+
+    # Beyond the window
+
+    def _overflow(self, queue: "Queue", entry: Entry) -> None:
+        """There is more than is left unwatched."""
+        if self.body_bytes > FLOOD_BYTES:
+            queue.work.flooded = queue
+        if self.paged or not queue.storage.pages:
+            return
+        if self.count > self.sizes.window_count or self.body_bytes > self.sizes.window_bytes:
+            if queue.traits.pageable():
+                self.begin_paging(queue.next_seq)
+            else:
+                self._leave(queue, entry)
+
+    def begin_paging(self, next_seq: int) -> None:
+        """What comes from now on goes behind pages."""
+        self.paged = True
+        self.back = Chain()
+        self.back_seq = next_seq
+
+    def _add_behind(self, queue: "Queue", entry: Entry) -> None:
+        assert self.back is not None
+        self.back.append(entry)
+        self.back_count += 1
+        self.back_bytes += entry.message.body_size
+        if self.back_count >= 2 * self.sizes.page_count or self.back_bytes >= 2 * self.sizes.page_bytes:
+            queue.storage.page_out(queue)
+
+    def _is_low(self) -> bool:
+        """Whether so little is in memory in front that more should be brought back."""
+        if self.count - self.pages.count - self.back_count >= self.sizes.window_count // 2:
+            return False
+        return self.body_bytes - self.pages.body_bytes - self.back_bytes < self.sizes.window_bytes // 2
+
+    def load(self, queue: "Queue") -> None:
+        """Bring the next page to the front; without one, the back is the front."""
+        if self.pages.count != 0:
+            page = self.pages.take()
+            self.loading = page
+            queue.storage.load(queue, page)
+            return
+        if self.back is not None:
+            self.front.join(self.back)
+        self.back_count = 0
+        self.back_bytes = 0
+        self.paged = False
+
+    def loaded(self, queue: "Queue", entries: list[Entry], lost_count: int, lost_bytes: int) -> None:
+        """The page that is loading is here; some of it may be lost."""
+        self.loading = None
+        self.count -= lost_count
+        self.body_bytes -= lost_bytes
+        for entry in entries:
+            self.front.append(entry)
+        if self.paged and self._is_low():
+            self.load(queue)
+
+    def restore(self, queue: "Queue", pages: Pages, next_seq: int) -> None:
+        """Take back what storage has kept, all of it paged out."""
+        self.pages = pages
+        self.count = pages.count
+        self.body_bytes = pages.body_bytes
+        if pages.count:
+            self.begin_paging(next_seq)
+            self.load(queue)
+
+    # Stubs
+
+    def filled(self, entries: list[Entry]) -> list[Entry]:
+        """The stubs that are loading have their content; those of them that are still here."""
+        self.loading = None
+        found = [entry for entry in entries if entry.waiting and not is_stub(entry.message)]
+        for entry in found:
+            self.stub_bytes -= entry.message.body_size
+        return found
+
+    def _leave(self, queue: "Queue", entry: Entry) -> None:
+        """A message beyond the window has come, where messages do not go in order: a page of them become stubs at a time."""
+        if self._leaving is None:
+            self._leaving = []
+            self._leaving_bytes = 0
+        self._leaving.append(entry)
+        self._leaving_bytes += entry.message.body_size
+        if len(self._leaving) > self.sizes.page_count or self._leaving_bytes > self.sizes.page_bytes:
+            # Not this one: it has still to be looked at.
+            leaving = self._leaving[: len(self._leaving) - 1]
+            self._leaving = [entry]
+            self._leaving_bytes = entry.message.body_size
+            self.evict(queue, leaving)
+
+    def evict(self, queue: "Queue", entries: list[Entry]) -> None:
+        """Leave only the places of those that are ready in memory."""
+        ready = [entry for entry in entries if entry.waiting and not is_stub(entry.message)]
+        for entry in ready:
+            if queue.deduplication is not None:
+                queue.deduplication.note(entry.seq, key_of(entry.message))
+            self.stub_bytes += entry.message.body_size
+        queue.storage.evict(queue, ready)
+
+    def evict_front(self, queue: "Queue") -> None:
+        """All others are paged out; of the front a single small message may stay."""
+        entries = self.front.entries()
+        if len(entries) > 1 or (entries and entries[0].message.body_size >= LARGE_BYTES):
+            self.evict(queue, entries)
+
+    def evict_unacked(self, queue: "Queue", entry: Entry) -> None:
+        """Beyond the window even what is unacknowledged is only in storage; it is told of each that is handed out then."""
+        if not queue.storage.pages or not queue.traits.pageable():
+            return
+        if self._evictable is None:
+            self._evictable = []
+        self._evictable.append(entry)
+        if len(self._evictable) > self.sizes.page_count:
+            # Not this one, which may be here twice: it may still have to take its place, and its content is being sent.
+            others = [other for other in self._evictable if other is not entry and other.queue is queue]
+            self._evictable = [entry]
+            queue.storage.evict(queue, others)

@@ -1,0 +1,26 @@
+cimport cython
+from leveret.broker.consumer cimport Consumer
+from leveret.broker.message cimport Entry, Message
+from leveret.broker.queue cimport Queue
+from leveret.broker.work cimport Task, Work
+
+@cython.locals(entry=Entry)
+cpdef bint push(Queue queue, Message message, long long now) except -1
+@cython.locals(entry=Entry, ttl_ms="long long")
+cdef bint _push_within_limits(Queue queue, Message message, long long now) except -1
+@cython.locals(consumer=Consumer)
+cdef bint _offer(Queue queue, Entry entry) except -1
+cdef _reconsider(Queue queue)
+@cython.locals(entry=Entry, consumer=Consumer)
+cpdef dispatch(Queue queue)
+@cython.locals(size=Py_ssize_t)
+cdef _deliver(Queue queue, Entry entry, Consumer consumer)
+
+cdef class Dispatch(Task):
+    cdef public Queue queue
+    cpdef bint run(self, Work work) except -1
+
+cpdef subscribe(Queue queue, Consumer consumer)
+cpdef cancel(Queue queue, Consumer consumer)
+cpdef leave(Queue queue, Consumer consumer)
+cpdef resume(Queue queue, Consumer consumer)

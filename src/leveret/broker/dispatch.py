@@ -1,0 +1,151 @@
+"""Pairing messages with consumers: the only place where a queue's consumers are asked whether they can take one.
+
+What comes to a queue comes by `push`, and what is ready goes by `dispatch`. Both tell the queue what to do and the
+consumer what it gets, so that the queue's own state depends on what it was told and on nothing else.
+
+  (1) A message is offered to a consumer at once when nothing is ready before it. A queue that refuses what is too much
+      looks at its length first.
+  (2) Whoever may have room again is counted in by `resume`; whoever changes what is first has `dispatch` called.
+"""
+
+from leveret.broker.consumer import Consumer
+from leveret.broker.message import Entry, Message
+from leveret.broker.queue import Queue
+from leveret.broker.work import Task, Work
+
+
+def push(queue: Queue, message: Message, now: int) -> bool:
+    """Give a message that has come at `now` (ms) to a consumer, or have the queue keep it; False if it is refused."""
+    if queue.special or message.ttl_ms >= 0:
+        return _push_within_limits(queue, message, now)
+    entry = queue.accept(message, now)
+    if not _offer(queue, entry):
+        queue.keep(entry)
+        if entry.waiting and queue.rotation.oversized:
+            _reconsider(queue)
+    return True
+
+
+def _push_within_limits(queue: Queue, message: Message, now: int) -> bool:
+    """The same for a queue, or a message, that has limits or times: each is looked at in its turn."""
+    if queue.is_duplicate(message, now):
+        queue.work.left -= 1
+        return True
+    if queue.limits is not None and queue.limits.refuses(queue.backlog, message.body_size):
+        queue.refuse(message, now)
+        return False
+    ttl_ms: int = queue.traits.ttl_ms_of(message)
+    entry = queue.accept_for_a_time(message, now, ttl_ms)
+    if not queue.must_sync_first(message) and _offer(queue, entry):
+        return True
+    queue.keep(entry, ttl_ms)
+    if entry.waiting and queue.rotation.oversized:
+        _reconsider(queue)
+    queue.limit(entry, ttl_ms)
+    dispatch(queue)
+    return True
+
+
+def _offer(queue: Queue, entry: Entry) -> bool:
+    if queue.backlog.count != 0 or queue.rotation.active_count == 0:
+        return False
+    consumer = queue.rotation.next(entry.message.body_size)
+    if consumer is None:
+        return False
+    _deliver(queue, entry, consumer)
+    # After that, for with no acknowledgement to come it is gone, and need not be stored at all.
+    queue.store_delivered(entry)
+    return True
+
+
+def _reconsider(queue: Queue) -> None:
+    """A message that has come may go before the one that is too large for some consumers."""
+    if queue.traits.max_priority:
+        queue.rotation.revive()
+        dispatch(queue)
+
+
+def dispatch(queue: Queue) -> None:
+    """Pair ready messages with consumers that can take them."""
+    while queue.backlog.count != 0 and queue.rotation.active_count != 0:
+        if queue.work.left <= 0:
+            queue.defer_dispatch()
+            return
+        entry = queue.first()
+        if entry is None:
+            return
+        consumer = queue.rotation.next(entry.message.body_size)
+        if consumer is None:
+            return
+        queue.remove_first(entry)
+        if entry.location == 0 and consumer.no_ack and queue.ledger is not None:
+            # Storage may hear of it only now, and must hear that it is gone.
+            queue.storage.write_places()
+        _deliver(queue, entry, consumer)
+
+
+def _deliver(queue: Queue, entry: Entry, consumer: Consumer) -> None:
+    queue.work.left -= 1
+    if consumer.no_ack:
+        queue.give_away(entry)
+        consumer.deliver(entry)
+        return
+    size = entry.message.body_size
+    consumer.window.take(size)
+    consumer.shared.take(size)
+    queue.hand_out(entry, consumer)
+    consumer.deliver(entry)
+    if queue.unacked_count > queue.backlog.sizes.window_count:
+        queue.backlog.evict_unacked(queue, entry)
+
+
+class Dispatch(Task):
+    """Goes on with a queue's deliveries, which a spent budget interrupted, or for which another message is first now."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+
+    def run(self, work: Work) -> bool:
+        self.queue.deferred = False
+        dispatch(self.queue)
+        return True
+
+
+# Consumers come and go
+
+
+def subscribe(queue: Queue, consumer: Consumer) -> None:
+    """Add a consumer. May call `deliver` before returning."""
+    consumer.queue = queue
+    if queue.dispatching is None:
+        queue.dispatching = Dispatch(queue)
+    queue.rotation.add(consumer)
+    dispatch(queue)
+
+
+def cancel(queue: Queue, consumer: Consumer) -> None:
+    """Remove a consumer; what it has unacknowledged stays with it. May call `deliver` of another one."""
+    leave(queue, consumer)
+    dispatch(queue)
+
+
+def leave(queue: Queue, consumer: Consumer) -> None:
+    """Remove a consumer that will give back what it has; `dispatch` must follow, as another may be active now."""
+    if not consumer.subscribed:
+        return
+    queue.rotation.remove(consumer)
+    queue.used(queue.work.now)
+    if not queue.rotation.everyone:
+        # Each has the other: who is gone would be freed late.
+        queue.dispatching = None
+        if queue.unused is not None:
+            queue.work.add(queue.unused)
+
+
+def resume(queue: Queue, consumer: Consumer) -> None:
+    """Count a consumer in again that may have room. May call `deliver` before returning."""
+    queue.rotation.activate(consumer)
+    if queue.backlog.count != 0:
+        dispatch(queue)

@@ -1,0 +1,1 @@
+"""What every route needs: the request, who makes it, lists, JSON, and the answer."""

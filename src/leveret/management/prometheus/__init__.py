@@ -1,0 +1,1 @@
+"""RabbitMQ's metrics in Prometheus' text format."""

@@ -1,0 +1,1 @@
+"""Numbers of the broker and its objects: as they are, summed up, and sampled for rates."""
