@@ -4,10 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
-TEST_TOOLS := aio-pika amqpstorm celery coverage dramatiq hypothesis jsonschema kombu mfusepy mypy pika prometheus-client pyrabbit2 pytest pytest-timeout ruff schemathesis types-PyYAML types-jsonschema
 PLAIN_SUITES := tests/wire tests/broker tests/protocol tests/store
 
-.PHONY: run test quick build check bench fuzz model soak coverage clean
+.PHONY: run test quick build check bench fuzz model soak coverage packages lock clean
 
 run: $(VENV)/.installed
 	@echo "Connect with amqp://guest:guest@127.0.0.1:5672/ (pika, aio-pika, kombu, any RabbitMQ client). Ctrl-C stops it."
@@ -15,12 +14,12 @@ run: $(VENV)/.installed
 
 build: $(VENV)/.installed
 
-test: $(VENV)/.installed $(VENV)/.tools check
+test: packages $(VENV)/.tools $(VENV)/.installed check
 	$(BIN)/python -m pytest --timeout 900 tests
 	LEVERET_PURE=1 $(BIN)/python -m pytest --timeout 900 $(PLAIN_SUITES)
 
 # Between commits: what is quick and finds most.
-quick: $(VENV)/.installed $(VENV)/.tools check
+quick: $(VENV)/.tools $(VENV)/.installed check
 	$(BIN)/python -m pytest -q -x $(PLAIN_SUITES) tests/structure
 	LEVERET_PURE=1 $(BIN)/python -m pytest -q -x tests/store tests/broker
 
@@ -30,24 +29,24 @@ check: $(VENV)/.tools
 	$(BIN)/mypy
 	$(BIN)/python tools/generate_spec.py --check
 
-bench: $(VENV)/.installed $(VENV)/.tools
+bench: packages $(VENV)/.tools $(VENV)/.installed
 	$(BIN)/python tests/bench/compare.py --plain $(BENCH)
 	$(BIN)/python tests/bench/depth.py
 	$(BIN)/python tests/bench/work.py
 	$(BIN)/python tests/bench/management.py
 
-fuzz: $(VENV)/.installed $(VENV)/.tools
+fuzz: $(VENV)/.tools $(VENV)/.installed
 	FUZZ_FRAMES=5000000 $(BIN)/python -m pytest -q tests/properties/test_fuzz.py
 
-model: $(VENV)/.installed $(VENV)/.tools
+model: $(VENV)/.tools $(VENV)/.installed
 	MODEL_STEPS=1000000 $(BIN)/python -m pytest -q tests/properties/test_broker_model.py
 
-soak: $(VENV)/.installed $(VENV)/.tools
+soak: packages $(VENV)/.tools $(VENV)/.installed
 	SOAK_SEEDS=300 $(BIN)/python -m pytest -q tests/store/test_power_cut.py tests/store/test_paging.py tests/store/test_backup.py
 	SOAK_KILLS=500 SOAK_CUTS=300 SOAK_FAULTS=10 SOAK_SPACE=20000000000 $(BIN)/python -m pytest -q tests/crash
 	SOAK_FAIRNESS=5 $(BIN)/python -m pytest -q tests/bench/soak_fairness.py
 
-coverage: $(VENV)/.installed $(VENV)/.tools
+coverage: $(VENV)/.tools $(VENV)/.installed
 	LEVERET_PURE=1 $(BIN)/python -m coverage run --source $$($(BIN)/python -c 'import leveret; print(leveret.__path__[0])') -m pytest -q $(PLAIN_SUITES)
 	$(BIN)/python -m coverage report --skip-covered --show-missing
 
@@ -63,9 +62,19 @@ $(VENV)/.installed: $(VENV)/.made $(SOURCES)
 	$(BIN)/python tools/built.py
 	touch $@
 
-$(VENV)/.tools: $(VENV)/.made Makefile
-	$(BIN)/python -m pip install --quiet $(TEST_TOOLS)
+# Before Leveret is installed, which then is built with, and runs on, what the lock names.
+$(VENV)/.tools: $(VENV)/.made requirements-dev.lock
+	@echo "Installing what the tests need, as requirements-dev.lock has it"
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
 	touch $@
+
+# Debian's, for the tests that compare with RabbitMQ or cut the power; says what it installs.
+packages: $(VENV)/.made
+	@$(BIN)/python tests/debian.py
+
+# INDEX is the address of a package index: make lock INDEX=https://…/simple
+lock: $(VENV)/.tools
+	$(BIN)/python tools/lock.py $(INDEX)
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and the broker, one class for each AMQP reply code.
+"""What can go wrong between a client and the broker, one class for each AMQP reply code that closes something.
 
 The model and the protocol only raise these; `protocol/connection.py` turns one into a channel.close or connection.close,
 the management API into an HTTP answer. Imports nothing.
@@ -15,7 +15,6 @@ class AMQPError(Exception):
     code = 541
     name = "INTERNAL_ERROR"
     hard = True
-    http_status = 500
 
     @property
     def reply_text(self) -> str:
@@ -28,32 +27,28 @@ class AMQPError(Exception):
         return encoded[: REPLY_TEXT_MAX_BYTES - 3].decode(errors="ignore") + "..."
 
 
-class NoRoute(AMQPError):
-    code, name, hard, http_status = 312, "NO_ROUTE", False, 404
-
-
 class ConnectionForced(AMQPError):
-    code, name, hard, http_status = 320, "CONNECTION_FORCED", True, 503
+    code, name, hard = 320, "CONNECTION_FORCED", True
 
 
 class AccessRefused(AMQPError):
-    code, name, hard, http_status = 403, "ACCESS_REFUSED", False, 403
+    code, name, hard = 403, "ACCESS_REFUSED", False
 
 
 class NotFound(AMQPError):
-    code, name, hard, http_status = 404, "NOT_FOUND", False, 404
+    code, name, hard = 404, "NOT_FOUND", False
 
 
 class ResourceLocked(AMQPError):
-    code, name, hard, http_status = 405, "RESOURCE_LOCKED", False, 400
+    code, name, hard = 405, "RESOURCE_LOCKED", False
 
 
 class PreconditionFailed(AMQPError):
-    code, name, hard, http_status = 406, "PRECONDITION_FAILED", False, 400
+    code, name, hard = 406, "PRECONDITION_FAILED", False
 
 
 class FrameError(AMQPError):
-    code, name, hard, http_status = 501, "FRAME_ERROR", True, 400
+    code, name, hard = 501, "FRAME_ERROR", True
 
 
 class MalformedString(FrameError):
@@ -61,32 +56,32 @@ class MalformedString(FrameError):
 
 
 class SyntaxFault(AMQPError):
-    code, name, hard, http_status = 502, "SYNTAX_ERROR", True, 400
+    code, name, hard = 502, "SYNTAX_ERROR", True
 
 
 class CommandInvalid(AMQPError):
-    code, name, hard, http_status = 503, "COMMAND_INVALID", True, 400
+    code, name, hard = 503, "COMMAND_INVALID", True
 
 
 class ChannelError(AMQPError):
-    code, name, hard, http_status = 504, "CHANNEL_ERROR", True, 400
+    code, name, hard = 504, "CHANNEL_ERROR", True
 
 
 class UnexpectedFrame(AMQPError):
-    code, name, hard, http_status = 505, "UNEXPECTED_FRAME", True, 400
+    code, name, hard = 505, "UNEXPECTED_FRAME", True
 
 
 class ResourceError(AMQPError):
-    code, name, hard, http_status = 506, "RESOURCE_ERROR", True, 503
+    code, name, hard = 506, "RESOURCE_ERROR", True
 
 
 class NotAllowed(AMQPError):
-    code, name, hard, http_status = 530, "NOT_ALLOWED", True, 403
+    code, name, hard = 530, "NOT_ALLOWED", True
 
 
 class NotImplementedFault(AMQPError):
-    code, name, hard, http_status = 540, "NOT_IMPLEMENTED", True, 501
+    code, name, hard = 540, "NOT_IMPLEMENTED", True
 
 
 class InternalError(AMQPError):
-    code, name, hard, http_status = 541, "INTERNAL_ERROR", True, 500
+    code, name, hard = 541, "INTERNAL_ERROR", True

@@ -12,7 +12,6 @@ brokers.py rabbitmq|leveret|plain    runs one until Ctrl-C and prints the `name=
 import argparse
 import os
 import resource
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,9 +26,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.client import BrokerClosed, connect
+from tests.debian import RABBITMQ_SERVER, need
 
-RABBITMQ_SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-POLICY = Path("/usr/sbin/policy-rc.d")
 START_SECONDS = 90.0
 STOP_SECONDS = 15.0
 # Enough for 5,000 connections; Erlang sizes tables by the limit, so it is not simply the highest allowed.
@@ -37,7 +35,7 @@ OPEN_FILES = 65536
 
 
 class BrokerFailed(Exception):
-    """A broker could not be installed or did not come up."""
+    """A broker did not come up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def rabbitmq(
 
     To find its files again in `folder` it needs the same `ports` (three, from `free_ports`): its name has one in it.
     """
-    install_rabbitmq()
+    need(RABBITMQ_SERVER)
     port, dist_port, epmd_port = ports or free_ports(3)
     with _scratch("rabbitmq") if folder is None else nullcontext(folder) as place:
         environment = _rabbitmq_environment(place, port, dist_port, epmd_port)
@@ -107,38 +105,6 @@ KINDS: dict[str, Callable[[], AbstractContextManager[Broker]]] = {
     "plain": lambda: leveret(plain=True),
     "rabbitmq": rabbitmq,
 }
-
-
-def install_rabbitmq() -> None:
-    """Install Debian's package if it is missing and this is root; its service is kept from starting."""
-    if RABBITMQ_SERVER.exists():
-        return
-    command = ["apt-get", "install", "-y", "--no-install-recommends", "rabbitmq-server"]
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise BrokerFailed(f"{RABBITMQ_SERVER} is missing; on Debian, as root: {' '.join(command)}")
-    print("installing rabbitmq-server …", file=sys.stderr, flush=True)
-    with _services_kept_from_starting():
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if done.returncode or not RABBITMQ_SERVER.exists():
-        raise BrokerFailed(f"{' '.join(command)} failed:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
-
-
-@contextmanager
-def _services_kept_from_starting() -> Iterator[None]:
-    """Answer 101 ("not allowed") to Debian's packages that want to start their service."""
-    kept = POLICY.with_name(POLICY.name + ".leveret-bench")
-    existed = POLICY.exists()
-    if existed:
-        POLICY.rename(kept)
-    try:
-        POLICY.write_text("#!/bin/sh\nexit 101\n")
-        POLICY.chmod(0o755)
-        yield
-    finally:
-        if existed:
-            kept.rename(POLICY)
-        else:
-            POLICY.unlink(missing_ok=True)
 
 
 def _rabbitmq_environment(folder: Path, port: int, dist_port: int, epmd_port: int) -> dict[str, str]:

@@ -264,7 +264,7 @@ def run(folder: Path, setting: Setting) -> dict[str, Any]:
                 flooded = client.message_count("flood")
         return figures(rate, calm, rounds) | {
             "memory": round(memory.most / watermark, 3),
-            "stopped": broker.log.count(": publishers are stopped"),
+            "stopped": broker.log.count(": publishers are blocked"),
             "flooded": flooded,
         }
 

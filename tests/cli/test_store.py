@@ -78,7 +78,7 @@ def test_check_of_a_whole_folder_changes_nothing(data: Path) -> None:
     before = everything(data)
     done = store("check", data)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"whole: 20 messages in 2 queues, \d+ batches in \d+ segments?\n", done.stdout)
+    assert re.fullmatch(r"intact: 20 messages in 2 queues, \d+ batches in \d+ segments?\n", done.stdout)
     assert everything(data) == before
 
 
@@ -92,7 +92,7 @@ def test_check_after_a_kill_changes_nothing(tmp_path: Path) -> None:
     before = everything(tmp_path / "data")
     done = store("check", tmp_path / "data")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "whole: 3 messages in 1 queue" in done.stdout
+    assert "intact: 3 messages in 1 queue" in done.stdout
     assert everything(tmp_path / "data") == before
 
 
@@ -225,7 +225,7 @@ def test_stat(data: Path) -> None:
     (segment,) = [one for one in found["segments"] if one["places"]]
     assert (segment["name"], segment["places"], segment["live_places"]) == (journal(data).name, 30, 20)
     done = store("stat", data)
-    assert done.stdout.startswith("format 3, stopped in order\ndefinitions: ")
+    assert done.stdout.startswith("format 3, shut down cleanly\ndefinitions: ")
     assert re.search(r"^/ +orders +20 +2000$", done.stdout, re.MULTILINE)
     assert re.search(rf"^{segment['name']} +{segment['bytes']} +66 %$", done.stdout, re.MULTILINE)
     assert everything(data) == before
@@ -357,7 +357,7 @@ def test_flags_of_the_broker_are_refused(data: Path) -> None:
     command = [sys.executable, "-m", "leveret", "--data-dir", str(data), "store", "check", str(data)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--data-dir is of no use to store" in done.stderr
+    assert "--data-dir cannot be used with the command 'store'" in done.stderr
 
 
 def test_help_names_every_command() -> None:

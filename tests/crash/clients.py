@@ -1,4 +1,4 @@
-"""The clients of the load: publishers, consumers, those who get, purge, move, delete, and who open channels again.
+"""What the clients of the load do: publishers, consumers, those who get, purge, move, delete, and who open channels again.
 
 Each runs until the broker ends, in a thread and on a connection of its own. Bodies are of 0 octets to 20 MB, most of them
 small or around the sizes at which something changes.

@@ -151,8 +151,11 @@ def permit(folder: Path, user: str, *vhosts: str) -> None:
 # What is in them
 
 
-class Books:
-    """What queues must have, in order, and what was consumed for good."""
+class Stock:
+    """What queues must have, in order, and what was consumed for good.
+
+    The books of the load (tests/crash/books.py) note what was begun, too: here nobody is interrupted, and files are damaged.
+    """
 
     def __init__(self) -> None:
         self.ready: dict[tuple[str, str], list[int]] = {}
@@ -174,9 +177,9 @@ class Books:
         self.ready[one.vhost, one.queue].remove(one.number)
         self.gone.add(one)
 
-    def copy(self) -> "Books":
+    def copy(self) -> "Stock":
         """Others that go on with the same numbers."""
-        other = Books()
+        other = Stock()
         other.ready = {key: list(numbers) for key, numbers in self.ready.items()}
         other.gone = set(self.gone)
         other._next = dict(self._next)
@@ -189,11 +192,11 @@ class Books:
 class Publisher:
     """A client that waits until its messages are confirmed."""
 
-    def __init__(self, broker: Process, vhost: str, books: Books, user: str = "ada") -> None:
+    def __init__(self, broker: Process, vhost: str, stock: Stock, user: str = "ada") -> None:
         self.client = login(broker, vhost, user)
         self.client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
         self._vhost = vhost
-        self._books = books
+        self._stock = stock
         self._tag = 0
 
     def __enter__(self) -> Self:
@@ -203,7 +206,7 @@ class Publisher:
         self.client.socket.close()
 
     def fill(self, queue: str, count: int, persistent: bool = True) -> None:
-        mine = self._books.publish(self._vhost, queue, count)
+        mine = self._stock.publish(self._vhost, queue, count)
         frames = []
         for one in mine:
             frames += publish(1, queue, body(one), PERSISTENT if persistent else None)
@@ -211,7 +214,7 @@ class Publisher:
         self._tag += count
         while self.client.expect(spec.BasicAck).delivery_tag < self._tag:
             pass
-        self._books.confirmed(mine)
+        self._stock.confirmed(mine)
 
 
 def take(client: Client, queue: str, count: int = 1 << 30, found: list[Identity] | None = None) -> list[Identity]:
@@ -219,21 +222,17 @@ def take(client: Client, queue: str, count: int = 1 << 30, found: list[Identity]
     found = [] if found is None else found
     while len(found) < count:
         client.send(method(1, spec.BasicGet(queue, no_ack=True)))
-        answer = client.read()
-        if isinstance(answer, spec.BasicGetEmpty):
+        answer = client.event()
+        if isinstance(answer.method, spec.BasicGetEmpty):
             break
-        assert isinstance(answer, spec.BasicGetOk), answer
-        _, _, header = client.frame()
-        size, octets = int.from_bytes(header[4:12], "big"), b""
-        while len(octets) < size:
-            octets += client.frame()[2]
-        found.append(identity(octets))
+        assert isinstance(answer.method, spec.BasicGetOk), answer
+        found.append(identity(answer.body))
     return found
 
 
-def make(folder: Path, killed: bool) -> Books:
+def make(folder: Path, killed: bool) -> Stock:
     """The folder of a broker that was killed, or stopped."""
-    books = Books()
+    stock = Stock()
     folder.mkdir()
     broker = start(folder, management=True)
     for name in TENANTS:
@@ -241,7 +240,7 @@ def make(folder: Path, killed: bool) -> Books:
     for user in ("ada", "mallory"):
         permit(folder, user, "/", *TENANTS)
     for vhost in TENANTS:
-        with Publisher(broker, vhost, books) as publisher:
+        with Publisher(broker, vhost, stock) as publisher:
             for queue in (STORED[0], "old"):
                 publisher.client.declare(queue, durable=True)
                 publisher.fill(queue, 8)
@@ -251,9 +250,9 @@ def make(folder: Path, killed: bool) -> Books:
         api(folder).delete(f"/api/users/{user}")
     for number in range(ROUNDS):
         for vhost in TENANTS:
-            with Publisher(broker, vhost, books) as publisher:
-                make_round(publisher, books, vhost, number)
-    with Publisher(broker, TENANTS[0], books) as publisher:
+            with Publisher(broker, vhost, stock) as publisher:
+                make_round(publisher, stock, vhost, number)
+    with Publisher(broker, TENANTS[0], stock) as publisher:
         # Enough for the newest file, and each in a batch of its own.
         for _ in range(4):
             publisher.fill(STORED[0], 1)
@@ -264,28 +263,28 @@ def make(folder: Path, killed: bool) -> Books:
     else:
         stop(broker)
     for vhost in TENANTS:
-        del books.ready[vhost, TRANSIENT]
-    return books
+        del stock.ready[vhost, TRANSIENT]
+    return stock
 
 
 def newest_size(folder: Path) -> int:
     return max((folder / "data").glob("journal-*")).stat().st_size
 
 
-def make_round(publisher: Publisher, books: Books, vhost: str, number: int) -> None:
+def make_round(publisher: Publisher, stock: Stock, vhost: str, number: int) -> None:
     client = publisher.client
     if number == 0:
         client.declare(STORED[1], durable=True)
         client.declare(TRANSIENT)
         client.call(spec.QueueDelete("old"), spec.QueueDeleteOk)
-        books.gone |= {Identity(vhost, "old", one) for one in books.ready.pop((vhost, "old"))}
+        stock.gone |= {Identity(vhost, "old", one) for one in stock.ready.pop((vhost, "old"))}
     for name in STORED:
         publisher.fill(name, 10)
     publisher.fill(TRANSIENT, 20, persistent=False)
     if number in (3, ROUNDS - 1):
         for name in STORED:
             for one in take(client, name, 3):
-                books.taken(one)
+                stock.taken(one)
         # Confirmed when the acknowledgements are on disk.
         publisher.fill(STORED[0], 1)
 

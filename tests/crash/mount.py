@@ -11,7 +11,6 @@ import errno
 import os
 import pickle
 import select
-import shutil
 import stat
 import subprocess
 import sys
@@ -26,29 +25,19 @@ from typing import Any, Self
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.crash.platter import Content, Folder, Platter
+from tests.debian import FUSERMOUNT, PackageMissing, need
 
-PACKAGES = ["libfuse3-3", "fuse3"]
 START_S = 20.0
 # A real disk takes its time; meanwhile more is written elsewhere.
 SYNC_S = 0.004
 FREE_BLOCKS = 1 << 20
 
 
-class FuseMissing(Exception):
-    """The machine cannot mount a file system of ours; the text says what it lacks."""
-
-
-def install_fuse() -> None:
-    """Install Debian's FUSE if it is missing and this is root."""
-    if shutil.which("fusermount3") is None:
-        command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
-        if os.geteuid() != 0 or shutil.which("apt-get") is None:
-            raise FuseMissing(f"fusermount3 is missing; on Debian, as root: {' '.join(command)}")
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if done.returncode or shutil.which("fusermount3") is None:
-            raise FuseMissing(f"{' '.join(command)} failed:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
+def need_fuse() -> None:
+    """PackageMissing if the machine cannot mount a file system of ours."""
+    need(FUSERMOUNT)
     if not Path("/dev/fuse").exists():
-        raise FuseMissing("/dev/fuse is missing: the kernel, or the container, has no FUSE")
+        raise PackageMissing("/dev/fuse is missing: the kernel, or the container, has no FUSE")
 
 
 class Mount:
@@ -66,7 +55,7 @@ class Mount:
         while not os.path.ismount(self.folder):
             if self._popen.poll() is not None or time.monotonic() > deadline:
                 self._end()
-                raise FuseMissing(f"{self.folder} could not be mounted: {command} said why")
+                raise PackageMissing(f"{self.folder} could not be mounted: {command} said why")
             time.sleep(0.005)
         return self
 

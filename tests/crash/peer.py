@@ -9,29 +9,17 @@ from typing import Any, TypeVar
 
 from tests.crash.books import Books, Copy, body_of
 from tests.properties.dialogue import Frame, method, publish
-from tests.server.support import Client
+from tests.server.support import Client, Event
 
 from leveret.wire import spec
-from leveret.wire.methods import decode_method
-from leveret.wire.properties import Properties, decode_properties
+from leveret.wire.properties import Properties
 
 T = TypeVar("T", bound=spec.Method)
-CONTENT = (spec.BasicDeliver, spec.BasicGetOk, spec.BasicReturn)
 COUNT_MAX = 1 << 31
 
 
 class Stopped(Exception):
     """The broker has said that it ends."""
-
-
-@dataclass(slots=True)
-class Event:
-    """What came on a channel: a method, and its content if it has one."""
-
-    channel: int
-    method: spec.Method
-    message_id: str = ""
-    body: bytes = b""
 
 
 @dataclass(slots=True, eq=False)
@@ -185,28 +173,6 @@ class Peer(Client):
         self.send(method(0, spec.ConnectionClose(200, "enough")))
         while not isinstance(super().read(), spec.ConnectionCloseOk):
             pass
-
-    def event(self) -> Event:
-        """The next method with its content."""
-        kind, channel, payload = self.frame()
-        while kind == 8:
-            kind, channel, payload = self.frame()
-        assert kind == 1, f"frame of kind {kind} for a method"
-        found = Event(channel, decode_method(int.from_bytes(payload[:4], "big"), payload, 4, len(payload)))
-        if isinstance(found.method, CONTENT):
-            self._read_content(found)
-        return found
-
-    def _read_content(self, event: Event) -> None:
-        kind, channel, header = self.frame()
-        assert (kind, channel) == (2, event.channel), f"{event} is followed by {kind} {channel} {header[:40]!r}"
-        left = int.from_bytes(header[4:12], "big")
-        event.message_id = decode_properties(header, 12, len(header)).message_id or ""
-        pieces = []
-        while left:
-            pieces.append(self.frame()[2])
-            left -= len(pieces[-1])
-        event.body = b"".join(pieces)
 
     def step(self) -> Event | None:
         """Read one event; what is a confirm, a delivery or the end is noted, what is an answer is returned."""

@@ -19,12 +19,12 @@ from tests.crash.damage import (
     STORED,
     TENANTS,
     TRANSIENT,
-    Books,
     Contents,
     Identity,
     Knock,
     Publisher,
     Record,
+    Stock,
     api,
     copied,
     end_all,
@@ -196,13 +196,13 @@ def store(command: object, folder: Path) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def see(case: Case, folder: Path, templates: dict[str, tuple[Path, Books]]) -> str:
+def see(case: Case, folder: Path, templates: dict[str, tuple[Path, Stock]]) -> str:
     """Carry out a case; its outcome in a sentence."""
     folder.mkdir()
-    template, books = templates[STOPPED if case.state == STOPPED else KILLED]
+    template, stock = templates[STOPPED if case.state == STOPPED else KILLED]
     copied(template, folder)
     if case.state == RUNNING:
-        return see_running(case, folder, books)
+        return see_running(case, folder, stock)
     damage = Damage(case, folder)
     hit = damage.do()
     before = journal(folder)
@@ -212,8 +212,8 @@ def see(case: Case, folder: Path, templates: dict[str, tuple[Path, Books]]) -> s
     if not broker.port:
         assert code == 1
         assert "definitions.sqlite" in checked
-        return refused(case, broker, folder, books, before, set())
-    lost, back = consume(broker, books, hit, set())
+        return refused(case, broker, folder, stock, before, set())
+    lost, back = consume(broker, stock, hit, set())
     if (lost or back) and case[1:] == ("the newest segment", "cut to half") and code == 0:
         assert f"{hit.name} at " in checked
         assert re.search(rf"WARNING .*{hit.name}: cut \d+ octets of an unfinished write at \d+", broker.log)
@@ -238,7 +238,7 @@ def journal(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "data").glob("journal-*")}
 
 
-def consume(broker: Process, books: Books, hit: Hit, may_be_there: set[Identity]) -> tuple[set[Identity], set[Identity]]:
+def consume(broker: Process, stock: Stock, hit: Hit, may_be_there: set[Identity]) -> tuple[set[Identity], set[Identity]]:
     """Take all there is: what is lost, and what is back that was gone."""
     # No others could bring them back, and to be refused takes a second.
     knocks = [Knock(broker, user) for user in ("guest", "mallory") if hit.name.startswith("definitions")]
@@ -257,7 +257,7 @@ def consume(broker: Process, books: Books, hit: Hit, may_be_there: set[Identity]
         assert not knock.let_in(), "a deleted user is back"
     broker.kill()
     assert "Traceback" not in broker.log
-    expected = books.all()
+    expected = stock.all()
     lost, back = expected - found, found - expected - may_be_there
     assert lost <= hit.lost, f"lost beyond the damage: {sorted(lost - hit.lost)}"
     assert back <= hit.back, f"back beyond the damage: {sorted(back - hit.back)}"
@@ -267,7 +267,7 @@ def consume(broker: Process, books: Books, hit: Hit, may_be_there: set[Identity]
 # The ways out
 
 
-def refused(case: Case, broker: Process, folder: Path, books: Books, before: dict[str, bytes], maybe: set[Identity]) -> str:
+def refused(case: Case, broker: Process, folder: Path, stock: Stock, before: dict[str, bytes], maybe: set[Identity]) -> str:
     """The broker has said why it does not start, and has changed nothing; both ways out of that work."""
     assert broker.popen.returncode == 1, broker.log
     (line,) = [line for line in broker.log.splitlines() if not re.match(r"\d{4}-", line)]
@@ -279,12 +279,12 @@ def refused(case: Case, broker: Process, folder: Path, books: Books, before: dic
     copied(folder, folder / "accepted")
     code, said = store(repair, folder)
     assert code == 0, said
-    repaired(folder, books, maybe)
+    repaired(folder, stock, maybe)
     accepted(folder / "accepted", case.damage in ("missing", "a bit of a definition"))
     return REFUSED
 
 
-def repaired(folder: Path, books: Books, maybe: set[Identity]) -> None:
+def repaired(folder: Path, stock: Stock, maybe: set[Identity]) -> None:
     """Every message is in its queue, or in one of the vhost `recovered`; who was deleted stays out."""
     broker = start(folder, management=True)
     assert broker.port, broker.log
@@ -296,8 +296,8 @@ def repaired(folder: Path, books: Books, maybe: set[Identity]) -> None:
         assert mine == sorted(set(mine)), "out of order, or twice"
         assert not found & set(mine)
         found |= set(mine)
-    assert not books.all() - found, f"lost: {sorted(books.all() - found)}"
-    for one in found - books.all() - maybe:
+    assert not stock.all() - found, f"lost: {sorted(stock.all() - found)}"
+    for one in found - stock.all() - maybe:
         assert one.queue == "old", f"{one} was acknowledged"
     for knock in knocks:
         assert not knock.let_in(), "a deleted user is back"
@@ -312,7 +312,7 @@ def accepted(folder: Path, again: bool) -> None:
     assert re.search(r"ERROR .*definitions\.sqlite.*--accept-loss", broker.log)
     for vhost, queue, mine in all_of(broker, folder):
         assert all(one[:2] == (vhost, queue) for one in mine), "another's messages"
-    own = Books()
+    own = Stock()
     with Publisher(broker, "/", own, "auditor") as publisher:
         publisher.client.declare("fresh", durable=True)
         publisher.fill("fresh", 1)
@@ -340,15 +340,15 @@ def all_of(broker: Process, folder: Path) -> Iterator[tuple[str, str, list[Ident
 # Running brokers
 
 
-def see_running(case: Case, folder: Path, template: Books) -> str:
+def see_running(case: Case, folder: Path, template: Stock) -> str:
     """A broker whose file is damaged goes on; or it stops and says why. Then it is killed, and starts again."""
     broker = start(folder, management=case.file == "control.sock")
-    books, transient = template.copy(), Books()
+    stock, transient = template.copy(), Stock()
     for vhost in TENANTS:
         with Publisher(broker, vhost, transient) as publisher:
             publisher.client.declare(TRANSIENT)
             publisher.fill(TRANSIENT, 60, persistent=False)
-        with Publisher(broker, vhost, books) as publisher:
+        with Publisher(broker, vhost, stock) as publisher:
             for queue in STORED:
                 publisher.fill(queue, 9)
     eventually(lambda: len(spilled(folder)) >= 80)
@@ -359,7 +359,7 @@ def see_running(case: Case, folder: Path, template: Books) -> str:
             api(folder).get("/api/vhosts")
     if case.file == "lock":
         nobody_else(folder)
-    run = Run(broker, books, transient)
+    run = Run(broker, stock, transient)
     ended = run.go_on()
     log = broker.log
     assert ended in (None, 1) or (ended == -signal.SIGBUS and "cut" in case.damage), f"it has ended with {ended}"
@@ -372,9 +372,9 @@ def see_running(case: Case, folder: Path, template: Books) -> str:
         assert "leveret: storage failed: " in log, log
     again = start(folder)
     if not again.port:
-        return prefix + refused(case, again, folder, books, journal(folder), run.expected)
+        return prefix + refused(case, again, folder, stock, journal(folder), run.expected)
     maybe = run.expected if ended is not None else hit.lost - run.taken
-    later, back = consume(again, books, hit, maybe)
+    later, back = consume(again, stock, hit, maybe)
     if later or back:
         assert_said(hit, again.log)
     return prefix + outcome(case, lost | later | back)
@@ -399,10 +399,10 @@ def nobody_else(folder: Path) -> None:
 class Run:
     """What a broker does after its file was damaged."""
 
-    def __init__(self, broker: Process, books: Books, transient: Books) -> None:
+    def __init__(self, broker: Process, stock: Stock, transient: Stock) -> None:
         self._broker = broker
-        self._books = books
-        self.expected = books.all() | transient.all()
+        self._stock = stock
+        self.expected = stock.all() | transient.all()
         self._found: dict[tuple[str, str], list[Identity]] = {}
 
     @property
@@ -411,10 +411,10 @@ class Run:
 
     def go_on(self) -> int | None:
         """Consume everything and publish more, then SIGKILL; the exit code of a broker that has stopped before."""
-        books, broker = self._books, self._broker
+        stock, broker = self._stock, self._broker
         try:
             for vhost in TENANTS:
-                with Publisher(broker, vhost, books) as publisher:
+                with Publisher(broker, vhost, stock) as publisher:
                     self._go_on_in(publisher, vhost)
         except (OSError, EOFError, AssertionError):
             # A broker that has said no must be over; what is wrong otherwise runs into this.
@@ -431,7 +431,7 @@ class Run:
         for queue in (*STORED, TRANSIENT):
             mine = self._found[vhost, queue] = []
             # Some, or all, is not expected any more.
-            self._books.ready[vhost, queue] = []
+            self._stock.ready[vhost, queue] = []
             take(publisher.client, queue, found=mine)
         publisher.client.declare("fresh", durable=True)
         publisher.fill("fresh", 1)

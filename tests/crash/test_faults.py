@@ -58,7 +58,7 @@ class Failing(Process):
         self.popen.wait(PATIENCE)
         assert self.popen.returncode == 1
         text = self.log
-        said = [reason for reason in reasons if f"storage failed, the broker stops: {reason}" in text]
+        said = [reason for reason in reasons if f"storage failed, shutting down: {reason}" in text]
         assert said, text[-1000:]
         assert f"leveret: storage failed: {said[0]}" in text
 

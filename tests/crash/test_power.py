@@ -8,7 +8,7 @@ import pytest
 from tests.crash.books import Books, Family
 from tests.crash.clients import Stream
 from tests.crash.load import TINY, Load, check_log, contents
-from tests.crash.mount import Mount, install_fuse
+from tests.crash.mount import Mount, need_fuse
 from tests.crash.peer import Peer
 from tests.server.support import Process
 
@@ -27,7 +27,7 @@ SHARES = (0.0, 0.3, 0.9)
 @pytest.fixture(scope="module", autouse=True)
 def _fuse() -> None:
     # What is missing is said by the fault.
-    install_fuse()
+    need_fuse()
 
 
 class Machine:

@@ -11,7 +11,7 @@ CONNECT = 'ConnectionParameters("127.0.0.1")'
 
 
 def test_hello_world_of_the_readme_prints_what_it_says(broker: Any) -> None:
-    found = re.search(r"```python\n(.*?)```\n\nprints `(.*?)`", README.read_text(encoding="utf-8"), re.DOTALL)
+    found = re.search(r"```python\n(.*?)```\n\nThis prints `(.*?)`", README.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     program, promised = found.groups()
     assert CONNECT in program

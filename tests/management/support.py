@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tests.bench.brokers import install_rabbitmq
+from tests.debian import RABBITMQ_SERVER, need
 from tests.server.support import PATIENCE, Process
 
 
@@ -72,8 +72,8 @@ class Http:
 
 
 def rabbitmqadmin() -> Path:
-    """RabbitMQ's command line, as Debian's package has it; that is installed if it is missing."""
-    install_rabbitmq()
+    """RabbitMQ's command line, as Debian's package has it."""
+    need(RABBITMQ_SERVER)
     found = sorted(Path("/usr/lib/rabbitmq/lib").glob("*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin"))
     assert found, "rabbitmq-server is installed, but there is no rabbitmqadmin in it"
     return found[-1]

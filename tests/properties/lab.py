@@ -12,7 +12,8 @@ from tests.properties.observer import Observer
 
 from leveret.broker.broker import Broker, default_broker
 from leveret.protocol.connection import NEVER, Connection
-from leveret.server.inbox import Inbox
+from leveret.protocol.peer import Peer
+from leveret.server.read_buffer import ReadBuffer
 from leveret.wire import spec
 
 TURNS_MAX = 5_000
@@ -21,20 +22,20 @@ TURNS_MAX = 5_000
 class Client:
     """A connection, what it has sent, and the time."""
 
-    def __init__(self, broker: Broker, name: str = "fed", inbox: Inbox | None = None) -> None:
+    def __init__(self, broker: Broker, name: str = "fed", buffer: ReadBuffer | None = None) -> None:
         self.now = 1_000_000
         self.broker = broker
-        self.inbox = inbox
-        self.connection = Connection(broker, name, "127.0.0.1", lambda: None, self.now)
+        self.buffer = buffer
+        self.connection = Connection(broker, Peer(name, "127.0.0.1"), lambda: None, self.now)
         self.seen = Observer()
 
     def feed(self, data: bytes) -> None:
         """Let these bytes arrive, and everything they cause be done."""
         self.now += 1
-        if self.inbox is None:
+        if self.buffer is None:
             self.connection.receive(data, self.now)
         else:
-            self._feed_through(self.inbox, data)
+            self._feed_through(self.buffer, data)
         turns = 0
         while self.connection.busy or self.broker.work:
             turns += 1
@@ -46,13 +47,13 @@ class Client:
                 self.broker.work.drain()
         self.seen.observe(self.connection.take_output(self.now))
 
-    def _feed_through(self, inbox: Inbox, data: bytes) -> None:
+    def _feed_through(self, buffer: ReadBuffer, data: bytes) -> None:
         """As the server does it: in the buffer of all sockets, which holds something else afterwards."""
         rest = self.connection.reader.rest
         size = len(rest) + len(data)
-        inbox.room(rest)[: len(data)] = data
-        self.connection.receive_from(inbox.buffer, size, self.now)
-        inbox.buffer[:size] = b"\xa5" * size
+        buffer.room(rest)[: len(data)] = data
+        self.connection.receive_from(buffer.buffer, size, self.now)
+        buffer.buffer[:size] = b"\xa5" * size
 
     def feed_in_pieces(self, data: bytes, cuts: Iterable[int]) -> None:
         """Feed the same, cut at these places."""
@@ -81,7 +82,7 @@ class Lab:
         self.broker = default_broker()
         self._pings = 0
         self._clients = 0
-        self._inbox = Inbox(FRAME_MAX)
+        self._buffer = ReadBuffer(FRAME_MAX)
         self._bystander = Client(self.broker, "bystander")
         self._bystander.feed(HANDSHAKE)
         self._bystander.feed(method(1, spec.ChannelOpen()).encode() + method(1, spec.ConfirmSelect()).encode())
@@ -92,7 +93,7 @@ class Lab:
     def client(self) -> Client:
         """A new connection; every other one is fed through the buffer that the server reads into."""
         self._clients += 1
-        return Client(self.broker, inbox=self._inbox if self._clients % 2 else None)
+        return Client(self.broker, buffer=self._buffer if self._clients % 2 else None)
 
     def run(self, data: bytes, cuts: Iterable[int] = (), greeting: bytes = HANDSHAKE) -> Observer:
         """Feed a new connection and lose it; fails if that leaves anything behind."""

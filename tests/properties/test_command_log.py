@@ -21,6 +21,7 @@ from leveret.broker.vhost_tasks import UNBIND_PIECE
 from leveret.definitions.export import export
 from leveret.errors import AMQPError
 from leveret.protocol.connection import Connection
+from leveret.protocol.peer import Peer
 from leveret.wire import spec
 from leveret.wire.values import Short, Table
 
@@ -44,7 +45,7 @@ class Client:
     """A connection on which every method has a channel of its own, so that none is lost by the fault of another."""
 
     def __init__(self, broker: Broker, vhost: str, now: int) -> None:
-        self.connection = Connection(broker, "client", "127.0.0.1", lambda: None, now)
+        self.connection = Connection(broker, Peer("client", "127.0.0.1"), lambda: None, now)
         self.number = 0
         self.feed(PROTOCOL_HEADER, now)
         for answer in (

@@ -14,6 +14,7 @@ import pytest
 
 from leveret.broker.broker import Broker, default_broker
 from leveret.protocol.connection import Connection
+from leveret.protocol.peer import Peer
 from leveret.wire.methods import decode_method, encode_method
 from leveret.wire.properties import Properties, decode_properties, encode_properties
 from leveret.wire.spec import (
@@ -50,7 +51,7 @@ class Client:
         self.broker = broker
         self.now = now
         self.woken = False
-        self.connection = Connection(broker, "client", peer_host, self._wake, now)
+        self.connection = Connection(broker, Peer("client", peer_host), self._wake, now)
 
     def _wake(self) -> None:
         self.woken = True

@@ -8,7 +8,7 @@ import pytest
 
 from leveret.broker.broker import Broker
 from leveret.protocol.connection import NEVER
-from leveret.protocol.states import CLOSING, DEAF, RUNNING
+from leveret.protocol.states import CLOSING, IGNORING_INPUT, RUNNING
 from leveret.wire.spec import (
     BasicAck,
     BasicConsume,
@@ -67,7 +67,7 @@ def test_frame_larger_than_the_negotiated_one_ends_the_connection(connect: Conne
     client = connect(frame_max=4096)
     close = refused(client, client.frame(3, bytes(4097))[:8])
     assert close == ConnectionClose(501, "FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,4097,4088}", 0, 0)
-    assert client.connection.state == DEAF
+    assert client.connection.state == IGNORING_INPUT
     client.connection.tick(client.connection.tick_at)
     assert client.connection.ended
 
@@ -293,7 +293,7 @@ def test_client_that_never_says_close_ok_is_ended(client: Client) -> None:
 def test_broken_frame_while_closing_is_not_answered_again(client: Client) -> None:
     refused(client, client.frame(8, b"", 1))
     assert client.say(client.method(ChannelOpen())[:-1] + b"\x00", channel=0) == []
-    assert client.connection.state == DEAF
+    assert client.connection.state == IGNORING_INPUT
     client.connection.tick(client.connection.tick_at)
     assert client.connection.ended
 
@@ -378,7 +378,7 @@ def test_fault_of_our_own_closes_with_541(client: Client) -> None:
     client.say(QueueDeclare("q"), client.message("q", b"1"), BasicGet("q"))
     client.connection.crash(70)
     assert client.heard(0) == [ConnectionClose(541, "INTERNAL_ERROR", 0, 0)]
-    assert (client.connection.state, client.connection.tick_at) == (DEAF, 3070)
+    assert (client.connection.state, client.connection.tick_at) == (IGNORING_INPUT, 3070)
     assert client.connection.session.vhost.queues["q"].ready_count == 1
     assert client.say(ConnectionCloseOk(), channel=0) == []
 
@@ -604,6 +604,6 @@ def test_nothing_more_is_read_when_nothing_is_heard(client: Client) -> None:
 
 def test_other_signs_of_life_count_as_heartbeats(connect: Connect) -> None:
     client = connect(heartbeat=10)
-    client.connection.heard(15_000)
+    client.connection.seen_alive(15_000)
     client.connection.tick(20_000)
     assert not client.connection.ended

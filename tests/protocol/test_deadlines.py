@@ -208,7 +208,7 @@ def test_heartbeats_go_on_besides(connect: Connect) -> None:
     client.say(BasicGet("q"))
     for now in range(0, TIMEOUT, 300_000):
         wait(client, now)
-        client.connection.heard(now)
+        client.connection.seen_alive(now)
     wait(client, TIMEOUT + LOOK)
     heard = [item for _, item in client.heard_on_channels()]
     assert heard[-1] == timed_out()

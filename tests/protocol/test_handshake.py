@@ -10,7 +10,7 @@ from leveret import __version__
 from leveret.broker.broker import Broker
 from leveret.errors import CommandInvalid, NotAllowed, SyntaxFault
 from leveret.protocol.handshake import check_negotiated, credentials
-from leveret.protocol.states import DEAF, HANDSHAKE, RUNNING
+from leveret.protocol.states import HANDSHAKE, IGNORING_INPUT, RUNNING
 from leveret.wire.spec import (
     ChannelOpen,
     ConnectionClose,
@@ -79,7 +79,7 @@ def test_handshake_may_come_in_one_read(stranger: Client) -> None:
     other = type(stranger)(stranger.broker)
     other.feed(header)
     assert len(other.heard(0)) == 1
-    assert other.connection.state == DEAF
+    assert other.connection.state == IGNORING_INPUT
 
 
 @pytest.mark.parametrize("header", [b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x09"], ids=["0-9-1", "0-9"])

@@ -7,13 +7,13 @@ from leveret.protocol.states import (
     CHANNEL_OPEN,
     CHANNEL_STARTING,
     CLOSING,
-    DEAF,
     HANDSHAKE,
     HEADER,
+    IGNORING_INPUT,
     RUNNING,
 )
 
 
 def test_a_connection_only_goes_on() -> None:
-    assert HEADER < HANDSHAKE < RUNNING < CLOSING < DEAF
+    assert HEADER < HANDSHAKE < RUNNING < CLOSING < IGNORING_INPUT
     assert CHANNEL_STARTING < CHANNEL_OPEN < CHANNEL_CLOSING

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -22,11 +23,13 @@ from leveret.server.config import Config
 from leveret.server.node import Node
 from leveret.wire import spec
 from leveret.wire.methods import decode_method
+from leveret.wire.properties import decode_properties
 
 PATIENCE = 60.0
 MIB = 1 << 20
 
 T = TypeVar("T", bound=spec.Method)
+WITH_CONTENT = (spec.BasicDeliver, spec.BasicGetOk, spec.BasicReturn)
 
 
 # Linux: with the complement of a process's id above it, the clock of all that its threads have done.
@@ -147,13 +150,23 @@ class InProcess:
 
     @property
     def port(self) -> int:
-        return self.node.listeners["amqp"][1]
+        return self.node.listeners[0].port
 
     def connect(self, receive_buffer: int = 0) -> "Client":
         return Client(self.port, receive_buffer, self.processor_time)
 
     def login(self, receive_buffer: int = 0, **options: Any) -> "Client":
         return self.connect(receive_buffer).login(**options)
+
+
+@dataclass(slots=True)
+class Event:
+    """What came on a channel: a method, and its content if it has one."""
+
+    channel: int
+    method: spec.Method
+    message_id: str = ""
+    body: bytes = b""
 
 
 class Client:
@@ -247,14 +260,31 @@ class Client:
         assert isinstance(found, kind), found
         return found
 
+    def event(self) -> "Event":
+        """The next method, with its content if it has one; heartbeats are passed over."""
+        kind, channel, payload = self.frame()
+        while kind == 8:
+            kind, channel, payload = self.frame()
+        assert kind == 1, f"frame of kind {kind} for a method"
+        found = Event(channel, decode_method(int.from_bytes(payload[:4], "big"), payload, 4, len(payload)))
+        if isinstance(found.method, WITH_CONTENT):
+            self._read_content(found)
+        return found
+
+    def _read_content(self, event: "Event") -> None:
+        kind, channel, header = self.frame()
+        assert (kind, channel) == (2, event.channel), f"{event} is followed by {kind} {channel} {header[:40]!r}"
+        left = int.from_bytes(header[4:12], "big")
+        event.message_id = decode_properties(header, 12, len(header)).message_id or ""
+        pieces = []
+        while left:
+            pieces.append(self.frame()[2])
+            left -= len(pieces[-1])
+        event.body = b"".join(pieces)
+
     def delivery(self) -> bytes:
         """The body of the next message."""
-        self.read()
-        _, _, header = self.frame()
-        size, body = int.from_bytes(header[4:12], "big"), b""
-        while len(body) < size:
-            body += self.frame()[2]
-        return body
+        return self.event().body
 
     def skip_content(self) -> None:
         """Read the header and the one body frame behind a basic.get-ok."""

@@ -27,7 +27,7 @@ from leveret.server.alarms import (
     memory_alarm,
 )
 from leveret.server.config import Config
-from leveret.server.memory import (
+from leveret.server.process_memory import (
     PAGE_BYTES,
     HeapUse,
     heap_resident_bytes,
@@ -114,8 +114,8 @@ def test_setting_and_clearing_is_logged() -> None:
             gauge.left = left
             alarm.look()
     assert [record.getMessage() for record in records.kept] == [
-        "low on disk (limit 100 bytes, 5 short): publishers are stopped",
-        "no longer low on disk (limit 100 bytes, 20 left): publishers may go on",
+        "low on disk (limit 100 bytes, 5 short): publishers are blocked",
+        "no longer low on disk (limit 100 bytes, 20 left): publishers are unblocked",
     ]
 
 
@@ -669,7 +669,7 @@ def test_memory_stays_under_the_watermark(tmp_path: Path, size: int) -> None:
             stop.set()
             publisher.socket.shutdown(socket.SHUT_RDWR)
             sender.join()
-        assert broker.log.count(": publishers are stopped") >= 2
+        assert broker.log.count(": publishers are blocked") >= 2
         assert sampler.most < 1.1 * watermark, f"{sampler.most / watermark:.3f} of the watermark"
 
 

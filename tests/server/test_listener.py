@@ -59,7 +59,7 @@ def test_clients_wait_while_descriptors_are_used_up(limited: Process, listener: 
         for client in clients:
             client.close()
     shown = f"127.0.0.1:{port}"
-    assert re.search(rf"no connections are accepted on {shown} for now: {SAID}, \d+ of {LIMIT} are in use\n", limited.log)
+    assert re.search(rf"not accepting connections on {shown} for now: {SAID}, \d+ of {LIMIT} are in use\n", limited.log)
 
 
 def test_limit_is_told_as_rabbitmq_tells_it(limited: Process) -> None:

@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 from tests.properties.dialogue import PROTOCOL_HEADER, method, publish
-from tests.server.support import MIB, InProcess
+from tests.server.support import MIB, InProcess, Process
 
 from leveret.server.config import Config
 from leveret.server.node import Node
@@ -15,13 +16,21 @@ SHUTDOWN = "CONNECTION_FORCED - broker forced connection closure with reason 'sh
 
 
 def test_listeners_say_host_and_port(node: InProcess) -> None:
-    host, port = node.node.listeners["amqp"]
-    assert host == "127.0.0.1"
-    assert port > 0
+    (listener,) = node.node.listeners
+    assert (listener.protocol, listener.host, listener.tls) == ("amqp", "127.0.0.1", False)
+    assert listener.port > 0
+
+
+def test_listeners_are_named_in_the_log(tmp_path: Path) -> None:
+    """SPEC §9.6: each with what is spoken there, and how clients log in."""
+    with Process(tmp_path) as broker:
+        assert f"started TCP listener on 127.0.0.1:{broker.port} (amqp, login with a password)\n" in broker.log
+        assert f"started TCP listener on 127.0.0.1:{broker.http_port} (http, login with a password)\n" in broker.log
+        assert f"started TCP listener on 127.0.0.1:{broker.prometheus_port} (prometheus, no login)\n" in broker.log
 
 
 def test_nothing_listens_before_the_start() -> None:
-    assert Node(Config(port=0, storage="memory")).listeners == {}
+    assert Node(Config(port=0, storage="memory")).listeners == []
 
 
 def test_port_in_use_is_an_error(node: InProcess) -> None:

@@ -10,6 +10,7 @@ from tests.server.support import InProcess, Process, eventually
 
 from leveret.broker.broker import default_broker
 from leveret.protocol.connection import Connection
+from leveret.protocol.peer import Peer
 from leveret.server.node import Node
 from leveret.wire import spec
 
@@ -85,7 +86,7 @@ def test_two_publishers_both_progress(broker: Process) -> None:
 def test_one_read_is_handled_in_turns() -> None:
     """A burst of ten thousand messages in one read leaves off after a budget, and another client is served between."""
     broker = default_broker()
-    greedy, other = (Connection(broker, name, "127.0.0.1", lambda: None, 0) for name in ("greedy", "other"))
+    greedy, other = (Connection(broker, Peer(name, "127.0.0.1"), lambda: None, 0) for name in ("greedy", "other"))
     for connection in (greedy, other):
         connection.receive(HANDSHAKE + method(1, spec.ChannelOpen()).encode(), 1)
     greedy.receive(method(1, spec.QueueDeclare("greedy")).encode(), 1)
@@ -113,7 +114,7 @@ def test_giving_back_takes_no_longer_with_every_piece() -> None:
 def seconds_to_give_back(count: int) -> float:
     """How long it takes to close a channel with so many messages unacknowledged."""
     broker = default_broker()
-    connection = Connection(broker, "client", "127.0.0.1", lambda: None, 0)
+    connection = Connection(broker, Peer("client", "127.0.0.1"), lambda: None, 0)
     connection.receive(HANDSHAKE + method(1, spec.ChannelOpen()).encode(), 1)
     connection.receive(method(1, spec.QueueDeclare("q")).encode() + method(1, spec.BasicConsume("q", "t")).encode(), 1)
     burst = b"".join(frame.encode() for frame in publish(1, "q", b"x")) * 1000

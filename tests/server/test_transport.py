@@ -1,5 +1,6 @@
 """One client's socket: limits of the handshake, slow refusals, heartbeats, and faults of our own."""
 
+import asyncio
 import logging
 import time
 from typing import Any
@@ -11,8 +12,18 @@ from tests.server.support import MIB, Client, InProcess, Process, Records, event
 from leveret.broker.work import Task, Work
 from leveret.protocol.handlers import HANDLERS
 from leveret.server.config import Config
+from leveret.server.transport import peer_of
 from leveret.wire import spec
 from leveret.wire.spec import FRAME_METHOD
+
+
+@pytest.mark.parametrize("shown", [None, {}, {"subject": ((("commonName", "shop"),),)}])
+def test_peer_is_what_the_socket_knows(shown: dict[str, Any] | None) -> None:
+    """Its addresses, in the name that RabbitMQ gives a connection, and the certificate that TLS was shown."""
+    names = {"peername": ("192.0.2.1", 40_000), "sockname": ("192.0.2.2", 5672)}
+    peer = peer_of(asyncio.BaseTransport({**names, "peercert": shown}))
+    assert (peer.name, peer.host, peer.user) == ("192.0.2.1:40000 -> 192.0.2.2:5672", "192.0.2.1", None)
+    assert peer.certificate == (shown or None)
 
 
 def test_who_says_nothing_is_closed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,7 +260,7 @@ def test_failed_disk_yields_no_false_confirm(tmp_path: Path, what: str, text: st
         errors = process.stderr.read()
     assert process.returncode == 1
     assert f"leveret: storage failed: [Errno {5 if what == 'sync' else 28}] {text}" in errors
-    assert "storage failed, the broker stops" in errors
+    assert "storage failed, shutting down" in errors
     assert "Traceback" not in errors
     Path(f"{data}.{what}").unlink()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

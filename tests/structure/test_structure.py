@@ -247,6 +247,11 @@ def test_drawn_walks_are_true() -> None:
     assert list(walk_faults((ROOT / "ARCHITECTURE.md").read_text(), SOURCE)) == []
 
 
+def test_where_to_add_speaks_of_what_there_is() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert list(name_faults(text[text.index("## Where to add") :], SOURCE, ROOT)) == []
+
+
 # The checks
 
 

@@ -3,8 +3,6 @@ from leveret.broker.chain cimport Chain
 from leveret.broker.message cimport Entry, is_stub
 from leveret.broker.pages cimport Page, Pages, Sizes
 
-cdef long FLOOD_BYTES
-
 @cython.final
 cdef class Backlog:
     cdef public Sizes sizes
@@ -19,6 +17,7 @@ cdef class Backlog:
     cdef public long long back_bytes
     cdef public long long back_seq
     cdef public object loading
+    cdef bint _bounded
     cdef list _evictable
     cdef list _leaving
     cdef long long _leaving_bytes
@@ -34,6 +33,7 @@ cdef class Backlog:
     @cython.locals(entry=Entry, size=Py_ssize_t)
     cpdef put_back(self, list entries)
     cpdef tuple clear(self)
+    cdef bint _is_over(self)
     cdef _overflow(self, object queue, Entry entry)
     cpdef begin_paging(self, long long next_seq)
     cdef _add_behind(self, object queue, Entry entry)

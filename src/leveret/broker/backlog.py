@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from leveret.broker.chain import Chain, chain_for
 from leveret.broker.deduplication import key_of
 from leveret.broker.message import Entry, is_stub
-from leveret.broker.pages import FLOOD_BYTES, Page, Pages, Sizes
+from leveret.broker.pages import Page, Pages, Sizes
 
 if TYPE_CHECKING:
     from leveret.broker.arguments import Traits
@@ -34,6 +34,7 @@ class Backlog:
     """The ready messages of one queue: `count` of them, with `body_bytes` in their bodies, `stub_bytes` of that in stubs."""
 
     __slots__ = (
+        "_bounded",
         "_evictable",
         "_leaving",
         "_leaving_bytes",
@@ -51,8 +52,10 @@ class Backlog:
         "stub_bytes",
     )
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, bounded: bool = True) -> None:
         self.sizes = sizes
+        # Whether there is a storage for what is beyond the window.
+        self._bounded = bounded
         self.count = 0
         self.body_bytes = 0
         self.stub_bytes = 0
@@ -83,7 +86,7 @@ class Backlog:
             self.front.append(entry)
         self.count += 1
         self.body_bytes += entry.message.body_size
-        if self.body_bytes > self.sizes.watched_bytes or self.count > self.sizes.window_count:
+        if self._bounded and not self.paged and self._is_over():
             self._overflow(queue, entry)
 
     def bring(self, queue: "Queue") -> Entry | None:
@@ -162,17 +165,15 @@ class Backlog:
 
     # Beyond the window
 
+    def _is_over(self) -> bool:
+        return self.count > self.sizes.window_count or self.body_bytes > self.sizes.window_bytes
+
     def _overflow(self, queue: "Queue", entry: Entry) -> None:
-        """There is more than is left unwatched."""
-        if self.body_bytes > FLOOD_BYTES:
-            queue.work.flooded = queue
-        if self.paged or not queue.storage.pages:
-            return
-        if self.count > self.sizes.window_count or self.body_bytes > self.sizes.window_bytes:
-            if queue.traits.pageable():
-                self.begin_paging(queue.next_seq)
-            else:
-                self._leave(queue, entry)
+        """There is more than the window, and nothing is paged out yet."""
+        if queue.traits.pageable():
+            self.begin_paging(queue.next_seq)
+        else:
+            self._leave(queue, entry)
 
     def begin_paging(self, next_seq: int) -> None:
         """What comes from now on goes behind pages."""
@@ -267,7 +268,7 @@ class Backlog:
 
     def evict_unacked(self, queue: "Queue", entry: Entry) -> None:
         """Beyond the window even what is unacknowledged is only in storage; it is told of each that is handed out then."""
-        if not queue.storage.pages or not queue.traits.pageable():
+        if not self._bounded or not queue.traits.pageable():
             return
         if self._evictable is None:
             self._evictable = []

@@ -103,11 +103,6 @@ class DelayedExchange(Exchange):
     def check_binding(self, routing_key: str, arguments: Table) -> None:
         self._inner.check_binding(routing_key, arguments)
 
-    @property
-    def waiting_count(self) -> int:
-        """How many messages wait."""
-        return self._waiting.ready_count
-
     def _add(self, binding: Binding) -> None:
         self._inner.bind(binding)
 

@@ -8,7 +8,6 @@ cdef long COUNT_MAX
 cdef class Sizes:
     cdef public long page_bytes
     cdef public int page_count
-    cdef public long long watched_bytes
     cdef public long long window_bytes
     cdef public int window_count
 

@@ -22,11 +22,10 @@ class Sizes:
 
     What is ready beyond `window_count` messages or `window_bytes` of bodies is paged out, `page_count` messages or
     `page_bytes` of bodies at a time; a page comes back when less than half a window is left in front. Beyond the window
-    even the content of what is unacknowledged is only in storage. From `watched_bytes` on it is looked whether so much is
-    ready that something must be done.
+    even the content of what is unacknowledged is only in storage.
     """
 
-    __slots__ = ("page_bytes", "page_count", "watched_bytes", "window_bytes", "window_count")
+    __slots__ = ("page_bytes", "page_count", "window_bytes", "window_count")
 
     def __init__(
         self, window_count: int = 16_384, window_bytes: int = 16 << 20, page_count: int = 1024, page_bytes: int = 2 << 20
@@ -35,7 +34,6 @@ class Sizes:
         self.window_bytes = window_bytes
         self.page_count = page_count
         self.page_bytes = page_bytes
-        self.watched_bytes = min(window_bytes, FLOOD_BYTES)
 
 
 class Page:

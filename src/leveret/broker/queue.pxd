@@ -9,7 +9,7 @@ from leveret.broker.storage cimport Storage
 from leveret.broker.tally cimport Tally
 from leveret.broker.work cimport Task, Work
 
-cdef long PERSISTENT
+cdef long FLOOD_BYTES, PERSISTENT
 
 @cython.final
 cdef class Queue:

@@ -34,7 +34,7 @@ from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, Lease
 from leveret.broker.limits import Limits, limits_of
 from leveret.broker.message import Entry, Message, is_stub, new_entry, renewed_entry
-from leveret.broker.pages import Page, Pages
+from leveret.broker.pages import FLOOD_BYTES, Page, Pages
 from leveret.broker.rewriting import counted
 from leveret.broker.rotation import Rotation
 from leveret.broker.storage import Damaged, Ledger, Settler, Storage, SyncBarrier
@@ -123,7 +123,7 @@ class Queue:
         self.rotation = Rotation()
         self.next_seq = 1
         self.created_at = self.touched = work.now
-        self.backlog = Backlog(work.storage.sizes)
+        self.backlog = Backlog(work.storage.sizes, work.storage.pages)
         self.unacked_count = 0
         self.unacked_bytes = 0
         self.special = False
@@ -202,6 +202,8 @@ class Queue:
             self._bury(entry, "expired")
             return
         self.backlog.add(self, entry)
+        if self.backlog.body_bytes > FLOOD_BYTES:
+            self.work.flooded = self
         if stored and self.hold is not None:
             self.hold.note(entry.seq)
 

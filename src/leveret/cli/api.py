@@ -80,7 +80,7 @@ class Api:
             answer = connection.getresponse()
             content = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"no broker answers at {self.where}: {error}") from None
+            raise Unreachable(f"cannot connect to a broker at {self.where}: {error}") from None
         finally:
             connection.close()
         found: Any = content.decode("utf-8", "replace") or None

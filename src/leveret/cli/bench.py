@@ -102,18 +102,24 @@ Act = Callable[[Client, BenchOptions, str, "Queue[Report]"], None]
 @click.option("-x", "--publishers", default=1, show_default=True, type=click.IntRange(0, 1000))
 @click.option("-y", "--consumers", default=1, show_default=True, type=click.IntRange(0, 1000))
 @click.option(
-    "-s", "--size", default=100, show_default=True, type=click.IntRange(SIZE_MIN, 1 << 20), help="Bytes of a body."
+    "-s", "--size", default=100, show_default=True, type=click.IntRange(SIZE_MIN, 1 << 20), help="Size of a body in bytes."
 )
-@click.option("-r", "--rate", default=0, show_default=True, help="Messages a second from each publisher; 0 for no limit.")
-@click.option("-z", "--seconds", default=10.0, show_default=True, type=click.FloatRange(0.1, 86_400))
-@click.option("-c", "--confirm", default=0, show_default=True, metavar="N", help="Publish with confirms, N under way.")
-@click.option("-a", "--ack", default=0, show_default=True, metavar="N", help="Acknowledge each N deliveries; 0: no-ack.")
+@click.option("-r", "--rate", default=0, show_default=True, help="Messages per second for each publisher; 0 is unlimited.")
+@click.option(
+    "-z", "--seconds", default=10.0, show_default=True, type=click.FloatRange(0.1, 86_400), help="How long to run."
+)
+@click.option(
+    "-c", "--confirm", default=0, show_default=True, metavar="N", help="Use publisher confirms, with up to N outstanding."
+)
+@click.option(
+    "-a", "--ack", default=0, show_default=True, metavar="N", help="Acknowledge every N deliveries; 0 is automatic."
+)
 @click.option("-q", "--prefetch", default=1000, show_default=True)
-@click.option("-f", "--persistent", is_flag=True, help="Persistent messages in a durable queue.")
-@click.option("-u", "--queue", "name", metavar="NAME", help="Use this queue and leave it there.  [default: a new one]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object at the end, and nothing else.")
+@click.option("-f", "--persistent", is_flag=True, help="Publish persistent messages to a durable queue.")
+@click.option("-u", "--queue", "name", metavar="NAME", help="Use this queue and keep it afterwards.  [default: a new one]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
 def bench(as_json: bool, **options: Unpack[BenchOptions]) -> None:
-    """Publish and consume as fast as the broker can, or at a rate; show rates and latency."""
+    """Publish and consume as fast as possible, or at a given rate, and show throughput and latency."""
     try:
         figures = measure(options, quiet=as_json)
     except (OSError, Closed) as error:

@@ -15,7 +15,7 @@ from leveret.cli.aliases import install_aliases, tool_name
 from leveret.cli.api import Api, Failed, Unreachable
 from leveret.cli.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE, USAGE, Bad, Command, Options, Result, Table, compact
 from leveret.cli.completion import complete
-from leveret.cli.ctl_absent import ABSENT
+from leveret.cli.ctl_unsupported import UNSUPPORTED
 from leveret.cli.formats import FORMATS, lines, term, text
 
 SHORT = {"-p": "vhost", "-n": "node", "-t": "timeout", "-q": "quiet", "-s": "silent", "-h": "help", "-l": "longnames"}
@@ -95,8 +95,8 @@ def find(name: str) -> Command:
     command = COMMANDS.get(name)
     if command is not None:
         return command
-    if name in ABSENT:
-        raise Bad(f"'{name}' has no meaning here: {ABSENT[name]}.", UNAVAILABLE)
+    if name in UNSUPPORTED:
+        raise Bad(f"'{name}' is not supported: {UNSUPPORTED[name]}.", UNAVAILABLE)
     similar = difflib.get_close_matches(name, COMMANDS, 1)
     hint = f"Did you mean '{similar[0]}'?" if similar else f"Try '{tool_name()} help'."
     raise Bad(f"Command '{name}' not found.\n{hint}")
@@ -212,7 +212,9 @@ def show_help(words: list[str]) -> None:
         click.echo(f"Usage: {tool_name()} {options} {words[0]} {find(words[0]).usage}".rstrip())
         return
     click.echo(f"Usage: {tool_name()} [--data-dir DIR | --url URL] {options} <command> [arguments]")
-    click.echo("\nIt talks to the broker whose data folder is DIR (leveret-data), or to the HTTP API at URL.\n\nCommands:")
+    click.echo(
+        "\nConnects to the broker whose data folder is DIR (default: leveret-data), or to the HTTP API at URL.\n\nCommands:"
+    )
     for name, command in sorted(COMMANDS.items()):
         click.echo(f"  {name} {command.usage}".rstrip())
 

@@ -36,7 +36,7 @@ def add_user(api: Api, options: Options, given: list[str]) -> Result:
         raise Bad(f'User "{given[0]}" already exists', SOFTWARE)
     kind = "password_hash" if "pre-hashed-password" in options.flags else "password"
     api.put(path, {kind: password_of(given), "tags": ""})
-    return "Done. The user may enter no virtual host yet: see 'leveretctl help set_permissions'."
+    return "Done. The user has no permissions in any virtual host yet: see 'leveretctl help set_permissions'."
 
 
 def change_password(api: Api, options: Options, given: list[str]) -> Result:

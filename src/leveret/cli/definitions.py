@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from leveret.cli.asked import asked, which_broker
+from leveret.cli.broker_command import ask_broker, which_broker
 from leveret.cli.command import Bad, definitions_in
 
 # What tells two things of a kind apart.
@@ -26,15 +26,15 @@ KEYS = {
 
 @click.group()
 def definitions() -> None:
-    """Export, import and compare definitions, in RabbitMQ's own form."""
+    """Export, import and compare definitions, in RabbitMQ's format."""
 
 
 @definitions.command("export")
 @click.argument("file", default="-", type=click.Path(dir_okay=False, allow_dash=True))
 @which_broker
 def export(file: str, data_dir: str, url: str | None) -> None:
-    """Write all definitions to FILE, or to the terminal."""
-    text = json.dumps(asked(data_dir, url, lambda api: api.get("/api/definitions")), indent=2, ensure_ascii=False)
+    """Write all definitions to FILE, or to standard output."""
+    text = json.dumps(ask_broker(data_dir, url, lambda api: api.get("/api/definitions")), indent=2, ensure_ascii=False)
     if file == "-":
         click.echo(text)
     else:
@@ -45,23 +45,23 @@ def export(file: str, data_dir: str, url: str | None) -> None:
 
 @definitions.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--skip-unsupported", is_flag=True, help="Leave out what RabbitMQ has and there cannot be here, and say so.")
+@click.option("--skip-unsupported", is_flag=True, help="Skip what RabbitMQ supports and Leveret does not, and list it.")
 @which_broker
 def import_(file: str, skip_unsupported: bool, data_dir: str, url: str | None) -> None:
-    """Make everything that FILE defines; what is there and not in it stays."""
+    """Create or update everything that FILE defines. Nothing is deleted."""
     found = read(file)
     path = "/api/definitions?skip_unsupported=true" if skip_unsupported else "/api/definitions"
-    answer = asked(data_dir, url, lambda api: api.ask("POST", path, found))
+    answer = ask_broker(data_dir, url, lambda api: api.ask("POST", path, found))
     for line in (answer or {}).get("left_out", []):
-        click.echo(f"left out: {line}", err=True)
+        click.echo(f"skipped: {line}", err=True)
 
 
 @definitions.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @which_broker
 def diff(file: str, data_dir: str, url: str | None) -> None:
-    """Compare FILE with the broker: - is only in the file, + only in the broker. Ends with 1 if they differ."""
-    theirs = asked(data_dir, url, lambda api: api.get("/api/definitions"))
+    """Compare FILE with the broker: - is only in the file, + only in the broker. Exits with 1 if they differ."""
+    theirs = ask_broker(data_dir, url, lambda api: api.get("/api/definitions"))
     found = list(differences(read(file), theirs))
     for line in found:
         click.echo(line)

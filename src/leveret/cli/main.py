@@ -13,13 +13,13 @@ from leveret import __version__
 
 # Module, and a line for --help.
 NOUNS = {
-    "bench": ("leveret.cli.bench", "Load a broker, and show rates and latency."),
-    "check": ("leveret.cli.check", "Ask whether a broker is well, for probes."),
+    "bench": ("leveret.cli.bench", "Measure a broker's throughput and latency."),
+    "check": ("leveret.cli.check", "Check a broker's health, for probes."),
     "definitions": ("leveret.cli.definitions", "Export, import and compare definitions."),
-    "messages": ("leveret.cli.messages", "Look at, get, publish, move and follow messages."),
-    "store": ("leveret.cli.store", "Check, measure and back up a data folder."),
-    "work": ("leveret.cli.work", "Run the subscriptions of files."),
-    "top": ("leveret.cli.top", "Watch queues and rates."),
+    "messages": ("leveret.cli.messages", "Peek at, get, publish, move and tail messages."),
+    "store": ("leveret.cli.store", "Check, repair and back up a data folder."),
+    "work": ("leveret.cli.work", "Run workers from subscription files."),
+    "top": ("leveret.cli.top", "Show the longest queues and message rates."),
 }
 
 
@@ -42,12 +42,12 @@ class Nouns(click.Group):
 
 @click.group(cls=Nouns, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", type=str, metavar="FILE", help="Read settings from this TOML file.")
-@click.option("--host", metavar="HOST", help="Listen on this address.  [default: 127.0.0.1]")
-@click.option("--port", metavar="PORT", help="Listen for AMQP on this port; 0 takes a free one.  [default: 5672]")
-@click.option("--management-port", metavar="PORT", help="Port of the management API.  [default: 15672]")
-@click.option("--data-dir", metavar="DIR", help="Keep durable data here.  [default: leveret-data]")
+@click.option("--host", metavar="HOST", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", metavar="PORT", help="Port for AMQP clients; 0 picks a free one.  [default: 5672]")
+@click.option("--management-port", metavar="PORT", help="Port of the HTTP API; 0 picks a free one.  [default: 15672]")
+@click.option("--data-dir", metavar="DIR", help="Folder for durable data.  [default: leveret-data]")
 @click.option(
-    "--accept-loss", is_flag=True, default=None, help="Start although definitions are damaged, without what is lost."
+    "--accept-loss", is_flag=True, default=None, help="Start even if definitions are damaged, without what is lost."
 )
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @click.version_option(__version__, message="leveret %(version)s")
@@ -55,7 +55,8 @@ class Nouns(click.Group):
 def main(context: click.Context, /, config: str | None, **flags: Any) -> None:
     """Start a message broker that speaks AMQP 0-9-1 as RabbitMQ does.
 
-    Every setting can also be given in the TOML file or as a variable LEVERET_<SETTING>; flags win, then variables.
+    Every setting can also be given in the TOML file, or as an environment variable LEVERET_<SETTING>. Flags override
+    variables, and variables override the file.
     """
     given = [name for name, value in {"config": config, **flags}.items() if value is not None]
     if context.invoked_subcommand is None:
@@ -63,7 +64,9 @@ def main(context: click.Context, /, config: str | None, **flags: Any) -> None:
 
         run(config, flags)
     elif given:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} is of no use to {context.invoked_subcommand}")
+        raise click.UsageError(
+            f"--{given[0].replace('_', '-')} cannot be used with the command '{context.invoked_subcommand}'"
+        )
 
 
 def fail(text: str, status: int) -> None:

@@ -6,7 +6,7 @@ import time
 import click
 
 from leveret.cli.api import Api, part
-from leveret.cli.asked import asked, how_shown, show, which_broker
+from leveret.cli.broker_command import ask_broker, how_shown, show, which_broker
 
 COLUMNS = ("exchange", "routing_key", "redelivered", "payload_bytes", "payload")
 POLL_S = 0.5
@@ -15,7 +15,7 @@ in_vhost = click.option("-p", "--vhost", default="/", show_default=True)
 
 @click.group()
 def messages() -> None:
-    """Look at, get, publish, move and follow messages."""
+    """Peek at, get, publish, move and tail messages."""
 
 
 @messages.command()
@@ -26,15 +26,15 @@ def messages() -> None:
 @how_shown
 @which_broker
 def peek(queue: str, count: int, offset: int, vhost: str, output: str, data_dir: str, url: str | None) -> None:
-    """Show messages of QUEUE and change nothing: not even whether they count as redelivered."""
+    """Show messages in QUEUE without changing anything, not even their redelivered flag."""
     path = f"/api/queues/{part(vhost)}/{part(queue)}/messages?offset={offset}&count={count}"
-    show(asked(data_dir, url, lambda api: api.get(path)), COLUMNS, output)
+    show(ask_broker(data_dir, url, lambda api: api.get(path)), COLUMNS, output)
 
 
 @messages.command()
 @click.argument("queue")
 @click.option("-n", "--count", default=1, show_default=True)
-@click.option("--requeue", is_flag=True, help="Put them back, marked as redelivered.")
+@click.option("--requeue", is_flag=True, help="Requeue them, marked as redelivered.")
 @in_vhost
 @how_shown
 @which_broker
@@ -42,27 +42,27 @@ def get(queue: str, count: int, requeue: bool, vhost: str, output: str, data_dir
     """Take messages from QUEUE."""
     body = {"count": count, "ackmode": f"ack_requeue_{str(requeue).lower()}", "encoding": "auto"}
     path = f"/api/queues/{part(vhost)}/{part(queue)}/get"
-    show(asked(data_dir, url, lambda api: api.ask("POST", path, body)), COLUMNS, output)
+    show(ask_broker(data_dir, url, lambda api: api.ask("POST", path, body)), COLUMNS, output)
 
 
 @messages.command()
 @click.argument("routing_key")
 @click.argument("payload", default="-")
-@click.option("-x", "--exchange", default="", help="[default: the default exchange, to the queue of that name]")
+@click.option("-x", "--exchange", default="", help="[default: the default exchange, which routes to the queue of that name]")
 @click.option("--persistent/--transient", default=True, show_default=True)
 @in_vhost
 @which_broker
 def publish(
     routing_key: str, payload: str, exchange: str, persistent: bool, vhost: str, data_dir: str, url: str | None
 ) -> None:
-    """Publish PAYLOAD, or what is on standard input; ends with 1 if it reached no queue."""
+    """Publish PAYLOAD, or standard input. Exits with 1 if the message was not routed to any queue."""
     text = sys.stdin.read() if payload == "-" else payload
     properties = {"delivery_mode": 2 if persistent else 1}
     body = {"properties": properties, "routing_key": routing_key, "payload": text, "payload_encoding": "string"}
     path = f"/api/exchanges/{part(vhost)}/{part(exchange or 'amq.default')}/publish"
-    routed = asked(data_dir, url, lambda api: api.ask("POST", path, body))["routed"]
+    routed = ask_broker(data_dir, url, lambda api: api.ask("POST", path, body))["routed"]
     if not routed:
-        click.echo("leveret: it reached no queue", err=True)
+        click.echo("leveret: the message was not routed to any queue", err=True)
         sys.exit(1)
 
 
@@ -76,7 +76,7 @@ def move(source: str, destination: str, count: int | None, vhost: str, data_dir:
     """Move messages from the queue SOURCE to the queue DESTINATION, in order."""
     body: dict[str, object] = {"queue": destination} | ({} if count is None else {"count": count})
     path = f"/api/queues/{part(vhost)}/{part(source)}/move"
-    answer = asked(data_dir, url, lambda api: api.ask("POST", path, body)) or {}
+    answer = ask_broker(data_dir, url, lambda api: api.ask("POST", path, body)) or {}
     click.echo(f"moved {answer.get('moved', '')}".rstrip())
 
 
@@ -86,7 +86,7 @@ def move(source: str, destination: str, count: int | None, vhost: str, data_dir:
 @how_shown
 @which_broker
 def tail(queue: str, vhost: str, output: str, data_dir: str, url: str | None) -> None:
-    """Show what comes into QUEUE, until Ctrl-C; nothing is taken from it."""
+    """Show messages as they arrive in QUEUE, without taking them, until Ctrl-C."""
 
     def follow(api: Api) -> None:
         path = f"/api/queues/{part(vhost)}/{part(queue)}"
@@ -99,6 +99,6 @@ def tail(queue: str, vhost: str, output: str, data_dir: str, url: str | None) ->
             time.sleep(POLL_S)
 
     try:
-        asked(data_dir, url, follow)
+        ask_broker(data_dir, url, follow)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -19,6 +19,7 @@ from leveret.cli.main import fail
 from leveret.definitions.file import BadFile
 from leveret.definitions.settings import BadDefinition
 from leveret.server.config import BadSetting, Config, file_of, load
+from leveret.server.endpoint import HTTP, Endpoint, management_endpoints
 from leveret.server.node import Node
 from leveret.store.opening import InUse, Misfit, Unusable
 from leveret.store.rows import UnknownFormat
@@ -68,10 +69,10 @@ async def serve(config: Config, read: Callable[[], Config]) -> None:
     try:
         await node.start()
     except OSError as error:
-        raise CannotListen(config.host, config.port, error) from error
+        raise CannotListen(node.endpoints[0], error) from error
     loop.add_signal_handler(signal.SIGHUP, Reloading(node, config, read).reload)
     management = await manage(node, config) if config.management else None
-    click.echo("ready " + " ".join(f"{name}={url_host(host)}:{port}" for name, (host, port) in node.listeners.items()))
+    click.echo(" ".join(["ready", *map(str, node.listeners)]))
     await stop.wait()
     if management is not None:
         await management.stop()
@@ -93,7 +94,7 @@ class Reloading:
         try:
             found = self._read()
         except BadSetting as error:
-            log.error("SIGHUP: %s; nothing is changed", error)
+            log.error("SIGHUP: %s; all settings stay as they are", error)
             return
         changed = [name for name in Config.__struct_fields__ if getattr(found, name) != getattr(self._config, name)]
         self._config = found
@@ -102,7 +103,7 @@ class Reloading:
                 logging.getLogger().setLevel(found.log_level.upper())
             elif name in ("memory_watermark", "disk_free_limit"):
                 self._node.set_limit(name, getattr(found, name))
-            log.info("SIGHUP: %s", f"{name} is set" if name in RELOADED else f"{name} is read at the next start only")
+            log.info("SIGHUP: %s", f"{name} is changed" if name in RELOADED else f"{name} takes effect at the next start")
         if not changed:
             log.info("SIGHUP: no setting has changed")
 
@@ -112,15 +113,14 @@ async def manage(node: Node, config: Config) -> Any:
     from leveret.management.server import Management  # noqa: PLC0415 - `leveret --help` needs no aiohttp
 
     management = Management(node)
-    port = config.management_port
-    try:
-        node.other_listeners["http"] = await management.start(config.host, port)
-        port = config.prometheus_port
-        node.other_listeners["prometheus"] = await management.start_metrics(config.host, port)
-    except OSError as error:
-        await management.stop()
-        await node.stop()
-        raise CannotListen(config.host, port, error) from error
+    for endpoint in management_endpoints(config):
+        start = management.start if endpoint.protocol == HTTP else management.start_metrics
+        try:
+            node.add_listener(endpoint.at(await start(endpoint.host, endpoint.port)))
+        except OSError as error:
+            await management.stop()
+            await node.stop()
+            raise CannotListen(endpoint, error) from error
     if config.storage == "disk":
         await management.open_socket(Path(config.data_dir) / SOCKET_NAME)
     return management
@@ -129,14 +129,10 @@ async def manage(node: Node, config: Config) -> Any:
 class CannotListen(Exception):
     """A port is taken, or an address is not ours."""
 
-    def __init__(self, host: str, port: int, error: OSError) -> None:
+    def __init__(self, endpoint: Endpoint, error: OSError) -> None:
         # A name that cannot be looked up has numbers of its own.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        super().__init__(f"cannot listen on {host}:{port}: {reason}")
-
-
-def url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+        super().__init__(f"cannot listen on {endpoint.host}:{endpoint.port}: {reason}")
 
 
 def event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:

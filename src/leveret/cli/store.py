@@ -18,7 +18,7 @@ WHOLE, DAMAGED, REFUSED = 0, 1, 2
 
 @click.group()
 def store() -> None:
-    """Check, measure, repair and back up a data folder."""
+    """Check, inspect, repair and back up a data folder."""
     # What recovery would log is said by the commands themselves.
     logging.getLogger("leveret.store").addHandler(logging.NullHandler())
     logging.getLogger("leveret.store").propagate = False
@@ -27,9 +27,9 @@ def store() -> None:
 @store.command()
 @click.argument("folder", metavar="DIR", type=DIRECTORY)
 def check(folder: Path) -> None:
-    """Read everything in the data folder of a stopped broker, and change nothing.
+    """Read everything in the data folder of a stopped broker, without changing anything.
 
-    Ends with 0 if it is whole, 1 if something is damaged, 2 if it is no data folder or in use.
+    Exits with 0 if it is intact, with 1 if something is damaged, and with 2 if it is not a data folder or is in use.
     """
     from leveret.store.inspection import Fault, Inspection, NotData, Unreadable, kept_out  # noqa: PLC0415
     from leveret.store.opening import InUse  # noqa: PLC0415
@@ -58,7 +58,7 @@ def report(found: "Inspection", counts: dict[str, Any]) -> None:
     damaged = any(fault.lost for fault in found.faults)
     messages, queues = count(counts["messages"], "message"), count(len(counts["queues"]), "queue")
     batches, segments = count(found.batch_count, "batch", "batches"), count(len(counts["segments"]), "segment")
-    click.echo(f"{'damaged' if damaged else 'whole'}: {messages} in {queues}, {batches} in {segments}")
+    click.echo(f"{'damaged' if damaged else 'intact'}: {messages} in {queues}, {batches} in {segments}")
     sys.exit(DAMAGED if damaged else WHOLE)
 
 
@@ -90,7 +90,7 @@ def stat(folder: Path, as_json: bool) -> None:
 
 
 def show(counts: dict[str, Any]) -> None:
-    click.echo(f"format {counts['format']}, {'stopped in order' if counts['clean'] else 'not stopped in order'}")
+    click.echo(f"format {counts['format']}, {'shut down cleanly' if counts['clean'] else 'not shut down cleanly'}")
     click.echo("definitions: " + ", ".join(f"{number} {kind}" for kind, number in counts["definitions"].items()))
     rows = [("vhost", "queue", "messages", "bytes")]
     for queue in counts["queues"]:
@@ -123,10 +123,10 @@ def shown(name: str) -> str:
 @store.command()
 @click.argument("folder", metavar="DIR", type=DIRECTORY)
 def repair(folder: Path) -> None:
-    """Make a folder whose definitions are damaged one that a broker starts on.
+    """Repair a data folder whose definitions are damaged, so that a broker can start on it.
 
-    Messages whose queue is lost are kept, in queues of the vhost 'recovered'. Files that cannot be read are kept under
-    other names. Copy the folder first if you can.
+    Messages whose queue is lost are kept, in queues of the vhost 'recovered'. Files that cannot be read are renamed.
+    Copy the folder first if you can.
     """
     from leveret.store import repair as made  # noqa: PLC0415
     from leveret.store.inspection import segment_names  # noqa: PLC0415
@@ -147,10 +147,10 @@ def repair(folder: Path) -> None:
 @click.argument("folder", metavar="DIR", type=DIRECTORY)
 @click.argument("target", metavar="TARGET", type=DIRECTORY)
 def backup(folder: Path, target: Path) -> None:
-    """Copy a data folder to TARGET, also while its broker runs.
+    """Copy a data folder to TARGET, even while its broker is running.
 
-    TARGET must not be there yet, or be empty. The copy has every message that was confirmed before and not consumed;
-    start a broker on it with --data-dir TARGET.
+    TARGET must not exist, or must be empty. The copy has every message that was confirmed before it began and not yet
+    consumed. Start a broker on it with --data-dir TARGET.
     """
     import sqlite3  # noqa: PLC0415
 

@@ -8,22 +8,22 @@ from typing import Any
 import click
 
 from leveret.cli.api import Api
-from leveret.cli.asked import asked, which_broker
+from leveret.cli.broker_command import ask_broker, which_broker
 
 ROWS = 20
 CLEAR = "\x1b[H\x1b[2J"
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Show it once and end.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object each time.")
-@click.option("--every", default=2.0, show_default=True, metavar="SECONDS")
+@click.option("--once", is_flag=True, help="Show them once and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each refresh.")
+@click.option("--every", default=2.0, show_default=True, metavar="SECONDS", help="Refresh interval.")
 @which_broker
 def top(once: bool, as_json: bool, every: float, data_dir: str, url: str | None) -> None:
-    """Show rates, totals and the longest queues; Ctrl-C ends it."""
+    """Show message rates, totals and the longest queues, until Ctrl-C."""
     try:
         while True:
-            found = asked(data_dir, url, look)
+            found = ask_broker(data_dir, url, look)
             if as_json:
                 click.echo(json.dumps(found))
             else:

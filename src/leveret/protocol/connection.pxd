@@ -6,7 +6,7 @@ from leveret.protocol.session cimport Session
 from leveret.wire.frames cimport FrameReader
 from leveret.wire.output cimport Output
 
-cdef int HEADER, HANDSHAKE, RUNNING, CLOSING, CLOSED, DEAF, CHANNEL_OPEN
+cdef int HEADER, HANDSHAKE, RUNNING, CLOSING, CLOSED, IGNORING_INPUT, CHANNEL_OPEN
 
 @cython.final
 cdef class Connection:
@@ -32,7 +32,7 @@ cdef class Connection:
 
     cpdef receive(self, bytes data, long long now)
     cpdef receive_from(self, bytearray buffer, Py_ssize_t size, long long now)
-    cpdef heard(self, long long now)
+    cpdef seen_alive(self, long long now)
     cpdef throttle_changed(self, long long now)
     cpdef go_on(self, long long now)
     cdef _set_time(self, long long now)
@@ -54,7 +54,7 @@ cdef class Connection:
     cdef _close(self, object error)
     cdef _close_method(self, object error)
     cdef _fail(self, object error)
-    cdef _fall_deaf(self)
+    cdef _ignore_input(self)
     cdef _fail_handshake(self, object handshake, object error)
     cdef _leave_pending(self)
     cdef _release(self, object done)

@@ -5,11 +5,11 @@ connection.close. Knows no socket, loop or clock: whoever owns those calls `rece
 what `take_output` returns, and ends the socket once `ended` is set.
 
   (1) A pass stops when the broker's budget is spent or a task is in hand; `busy` says that it must go on next turn.
-  (2) While the connection closes, only connection.close and connection.close-ok are heard; after a broken frame, nothing.
-      Who has closed it may still be writing, and would take an end of the socket for a failure: so after close-ok the client
-      is read, and nothing of it heard, until it ends the socket itself or some time has passed.
+  (2) While the connection closes, only connection.close and connection.close-ok are handled; after a broken frame, nothing.
+      Who has closed it may still be writing, and would take an end of the socket for a failure: so after close-ok what the
+      client sends is read and ignored, until it ends the socket itself or some time has passed.
   (3) Every deadline is in `tick_at`; `tick` moves it on.
-  (4) While publishers are stopped, whoever publishes is not heard (`Session.blocked`): its pass ends with that frame, and
+  (4) While publishers are stopped, whoever publishes is not read (`Session.blocked`): its pass ends with that frame, and
       whoever owns the socket reads no more of it until `throttle_changed` has cleared it. It is still sent to.
 """
 
@@ -17,7 +17,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.tenant_limit import reached
 from leveret.errors import (
@@ -37,9 +36,10 @@ from leveret.protocol.channel import Channel
 from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
 from leveret.protocol.leaving import Leave
+from leveret.protocol.peer import Peer
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import nothing
-from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, DEAF, HANDSHAKE, HEADER, RUNNING
+from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, HANDSHAKE, HEADER, IGNORING_INPUT, RUNNING
 from leveret.wire.frames import HEARTBEAT, FrameReader
 from leveret.wire.methods import decode_method
 from leveret.wire.output import Output
@@ -88,14 +88,12 @@ class Connection:
         "tick_at",
     )
 
-    def __init__(
-        self, broker: Broker, name: str, peer_host: str, wake: Callable[[], None], now: int, known: User | None = None
-    ) -> None:
+    def __init__(self, broker: Broker, peer: Peer, wake: Callable[[], None], now: int) -> None:
         self.broker = broker
-        self.name = name
+        self.name = peer.name
         self.output = Output(wake)
         self.session = Session(broker, self.output)
-        self.session.connection_name = name
+        self.session.connection_name = peer.name
         self.reader = FrameReader(FRAME_MIN_SIZE)
         self.state = HEADER
         self.ended = False
@@ -105,7 +103,7 @@ class Connection:
         self.channel_max = 0
         self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
-        self._handshake: Handshake | None = Handshake(broker, peer_host, known)
+        self._handshake: Handshake | None = Handshake(broker, peer)
         self._header = b""
         self._channel: Channel | None = None
         self._received_at = now
@@ -120,7 +118,7 @@ class Connection:
         self._set_time(now)
         if self.state == HEADER:
             data = self._on_protocol_header(data)
-        if self.state == DEAF:
+        if self.state == IGNORING_INPUT:
             self.reader.rest = b""
             return
         self.session.reads += 1
@@ -129,7 +127,7 @@ class Connection:
 
     def receive_from(self, buffer: bytearray, size: int, now: int) -> None:
         """Take the first `size` octets of `buffer`, which begins with `reader.rest`; it is the caller's again afterwards."""
-        if self.state == HEADER or self.state == DEAF:  # noqa: PLR1714 - compiled, two comparisons of integers
+        if self.state == HEADER or self.state == IGNORING_INPUT:  # noqa: PLR1714 - compiled, two comparisons of integers
             self.receive(bytes(buffer[:size]), now)
             return
         self._received_at = now
@@ -138,7 +136,7 @@ class Connection:
         self.reader.read_from(buffer, size)
         self._pass()
 
-    def heard(self, now: int) -> None:
+    def seen_alive(self, now: int) -> None:
         """The client is alive, as something other than its bytes has shown."""
         self._received_at = now
 
@@ -198,13 +196,13 @@ class Connection:
         return "blocked" if self.broker.alarm else "flow"
 
     def throttle_changed(self, now: int) -> None:
-        """What stops publishers has changed: tell a client that is stopped, and hear it again if nothing does any more."""
+        """What stops publishers has changed: tell a client that is stopped, and read it again if nothing does any more."""
         if not self.session.blocked:
             return
         self.session.tell_alarm()
         if not self.broker.throttled:
             self.session.blocked = False
-            # Its heartbeats were not heard meanwhile.
+            # Its heartbeats were not read meanwhile.
             self._received_at = now
 
     def drained(self, now: int) -> None:
@@ -219,7 +217,7 @@ class Connection:
         """The socket is gone: give everything back."""
         self._set_time(now)
         self.ended = True
-        self.state = DEAF
+        self.state = IGNORING_INPUT
         self.tick_at = NEVER
         self._handshake = None
         work = self.broker.work
@@ -248,7 +246,7 @@ class Connection:
         self.session.method_index = 0
         if self.state == RUNNING:
             self._close(InternalError())
-            self._fall_deaf()
+            self._ignore_input()
         else:
             self.ended = True
 
@@ -272,7 +270,7 @@ class Connection:
         timeout = self.broker.settings.ack_timeout_ms
         self._ack_check_at = now + look_every_ms(timeout)
         if self.session.pending is not None or self.session.blocked:
-            # Its acknowledgements are not heard.
+            # Its acknowledgements are not read.
             return
         self._set_time(now)
         self.broker.work.begin()
@@ -309,9 +307,9 @@ class Connection:
         work.begin()
         while True:
             try:
-                # A task in hand is finished even when nothing more is heard.
+                # A task in hand is finished even when nothing more is read.
                 done = self.session.pending is None or self.session.go_on()
-                if done and self.state != DEAF and not self.session.blocked:
+                if done and self.state != IGNORING_INPUT and not self.session.blocked:
                     self._walk()
                 break
             except AMQPError as error:
@@ -384,7 +382,7 @@ class Connection:
             self.output.write_method(0, self._handshake.start())
         else:
             log.error("%s: bad protocol header %r", self.name, self._header)
-            self.state = DEAF
+            self.state = IGNORING_INPUT
             self.ended = True
             self.output.write(PROTOCOL_HEADER)
         self._header = b""
@@ -465,7 +463,7 @@ class Connection:
             return
         if self.state >= CLOSING:
             # RabbitMQ: a close has been said already, there is no second one.
-            self._fall_deaf()
+            self._ignore_input()
             return
         number = self.reader.channel
         channel = self.session.channels.get(number)
@@ -477,7 +475,7 @@ class Connection:
             return
         self._close(error)
         if self.reader.broken:
-            self._fall_deaf()
+            self._ignore_input()
 
     def _close(self, error: AMQPError) -> None:
         self.state = CLOSING
@@ -493,15 +491,15 @@ class Connection:
         index = self.session.method_index
         return ConnectionClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
 
-    def _fall_deaf(self) -> None:
-        """Hear no more, and end soon: time enough for the client to read why."""
-        self.state = DEAF
+    def _ignore_input(self) -> None:
+        """Read no more, and end soon: time enough for the client to read why."""
+        self.state = IGNORING_INPUT
         self.tick_at = self.session.now + SILENT_CLOSE_MS
 
     def _fail_handshake(self, handshake: Handshake, error: AMQPError) -> None:
         # The client is not told why its login was refused, the log is.
         log.error("%s: in connection state %s: %s", self.name, handshake.state, error.__cause__ or error.reply_text)
-        self._fall_deaf()
+        self._ignore_input()
         self._handshake = None
         if not handshake.answers(error):
             return
@@ -524,7 +522,7 @@ class Connection:
         leave = Leave(vhost, list(session.channels.values()), session.exclusive_queues, done)
         session.channels = {}
         session.confirming = []
-        # It has to be heard, if only its close-ok.
+        # It has to be read, if only for its close-ok.
         session.blocked = False
         self._channel = None
         session.exclusive_queues = []

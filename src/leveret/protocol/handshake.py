@@ -15,6 +15,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.settings import RABBITMQ_VERSION
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import AccessRefused, AMQPError, ChannelError, CommandInvalid, NotAllowed, SyntaxFault
+from leveret.protocol.peer import Peer
 from leveret.wire.spec import (
     FRAME_MIN_SIZE,
     ConnectionOpen,
@@ -68,14 +69,13 @@ class Handshake:
 
     __slots__ = (
         "_broker",
-        "_known",
-        "_peer_host",
         "capabilities",
         "channel_max",
         "client_properties",
         "frame_max",
         "heartbeat_s",
         "mechanism",
+        "peer",
         "state",
         "user",
         "vhost",
@@ -84,11 +84,9 @@ class Handshake:
     user: User
     vhost: VirtualHost
 
-    def __init__(self, broker: Broker, peer_host: str, known: User | None = None) -> None:
+    def __init__(self, broker: Broker, peer: Peer) -> None:
         self._broker = broker
-        # Who this is, where no password is asked for.
-        self._known = known
-        self._peer_host = peer_host
+        self.peer = peer
         self.state = "starting"
         self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
@@ -130,7 +128,7 @@ class Handshake:
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self.mechanism = m.mechanism
         self.state = "securing"
-        self.user = self._login(m) if self._known is None else self._known
+        self.user = self._login(m) if self.peer.user is None else self.peer.user
         self.state = "tuning"
         settings = self._broker.settings
         return ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
@@ -142,21 +140,21 @@ class Handshake:
             name, password = credentials(m.mechanism, m.response)
             user = self._known_user(m.mechanism, name, password)
         except Refused as refused:
-            logins.count(PROTOCOL, self._peer_host, name, succeeded=False)
+            logins.count(PROTOCOL, self.peer.host, name, succeeded=False)
             raise AccessRefused(
                 f"Login was refused using authentication mechanism {m.mechanism}. For details see the broker logfile."
             ) from refused
         except SyntaxFault:
-            logins.count(PROTOCOL, self._peer_host, name, succeeded=False)
+            logins.count(PROTOCOL, self.peer.host, name, succeeded=False)
             raise
-        logins.count(PROTOCOL, self._peer_host, name, succeeded=True)
+        logins.count(PROTOCOL, self.peer.host, name, succeeded=True)
         return user
 
     def _known_user(self, mechanism: str, name: str, password: bytes) -> User:
         user = self._broker.users.get(name)
         if user is None or not user.has_password(password):
             raise Refused(f"{mechanism} login refused: user '{name}' - invalid credentials")
-        if user.loopback_only and not is_loopback(self._peer_host):
+        if user.loopback_only and not is_loopback(self.peer.host):
             raise Refused(f"{mechanism} login refused: user '{name}' can only connect via localhost")
         return user
 

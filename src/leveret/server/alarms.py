@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leveret.broker.broker import Broker
-from leveret.server.memory import resident_bytes, usable_bytes
+from leveret.server.process_memory import resident_bytes, usable_bytes
 from leveret.store.disk import Disk
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ class Alarm:
             self.is_set = low
             room = f"limit {self.limit} bytes, {abs(left)} {'left' if left >= 0 else 'short'}"
             if low:
-                log.warning("%s (%s): publishers are stopped", self.reason, room)
+                log.warning("%s (%s): publishers are blocked", self.reason, room)
             else:
-                log.warning("no longer %s (%s): publishers may go on", self.reason, room)
+                log.warning("no longer %s (%s): publishers are unblocked", self.reason, room)
         return left
 
 
@@ -131,7 +131,7 @@ class Alarms:
         self._broker = broker
         self._alarms = alarms
         self._behind_bytes = behind_bytes
-        self._stopped: dict[Transport, None] = {}
+        self._blocked: dict[Transport, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         # There was traffic since the last look; there was none before it; how soon to look if there is.
         self._used = False
@@ -164,17 +164,17 @@ class Alarms:
         if self._timer is not None:
             self._timer.cancel()
 
-    def stop(self, transport: "Transport") -> None:
+    def blocked(self, transport: "Transport") -> None:
         """This connection waits until publishers may go on, and is told of changes."""
-        self._stopped[transport] = None
+        self._blocked[transport] = None
 
-    def let_go(self, transport: "Transport") -> None:
+    def unblocked(self, transport: "Transport") -> None:
         """This connection waits no longer."""
-        self._stopped.pop(transport, None)
+        self._blocked.pop(transport, None)
 
     def gone(self, transport: "Transport") -> None:
         """This connection is no more."""
-        self.let_go(transport)
+        self.unblocked(transport)
         self._given.pop(transport, None)
 
     def gave(self, transport: "Transport", size: int) -> None:
@@ -244,7 +244,7 @@ class Alarms:
 
     def _throttle(self, alarm: str, flow: bool) -> None:
         self._broker.throttle(alarm, flow)
-        for transport in list(self._stopped):
+        for transport in list(self._blocked):
             transport.throttle_changed()
 
     def _on_timer(self) -> None:

@@ -81,7 +81,7 @@ class Listener:
 
     def _wait(self, listening: socket.socket, error: OSError) -> None:
         """Let who comes wait: tried again at once, the same would happen again."""
-        log.warning("no connections are accepted on %s for now: %s", shown(listening), error.strerror)
+        log.warning("not accepting connections on %s for now: %s", shown(listening), error.strerror)
         self._loop.remove_reader(listening)
         self._waiting[listening] = self._loop.call_later(WAIT_S, self._go_on, listening)
 
@@ -100,7 +100,7 @@ class Listener:
             await self._loop.connect_accepted_socket(self._factory, client)
         except OSError as error:
             client.close()
-            log.debug("a client was gone before it could be heard: %s", error)
+            log.debug("a client disconnected before it could be served: %s", error)
         except BaseException:
             client.close()
             raise

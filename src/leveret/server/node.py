@@ -11,15 +11,17 @@ from leveret.broker.broker import Broker, add_guest
 from leveret.definitions.file import BadFile, read_file
 from leveret.definitions.file_import import Choices, import_definitions
 from leveret.definitions.settings import apply
+from leveret.protocol.peer import Peer
 from leveret.server.alarms import SEGMENTS_MIN, Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
-from leveret.server.inbox import Inbox
-from leveret.server.links import Links
+from leveret.server.connector import Connector
+from leveret.server.endpoint import AMQP, Endpoint, endpoints
 from leveret.server.listener import AMQP_SHARE, Listener, listen
-from leveret.server.memory import Heap
 from leveret.server.outbox import Outbox
-from leveret.server.transport import Link, Transport
+from leveret.server.process_memory import Heap
+from leveret.server.read_buffer import ReadBuffer
+from leveret.server.transport import Transport
 from leveret.shovel.shovel import ShovelEnvironment
 from leveret.shovel.supervisor import ShovelSupervisor
 
@@ -50,12 +52,13 @@ class Node:
                 self._opened.leave()
             raise
         self.failed: BaseException | None = None
-        # Of those that have a listener of their own.
-        self.other_listeners: dict[str, tuple[str, int]] = {}
+        # What the settings ask for, and what is listened on now, with the ports that were had.
+        self.endpoints = endpoints(config)
+        self.listeners: list[Endpoint] = []
         self.transports: set[Transport] = set()
         # Definitions come in one file after the other: each is checked against what is there.
         self.importing = asyncio.Lock()
-        self._listener: Listener | None = None
+        self._amqp_listeners: list[Listener] = []
         self.on_failed: Callable[[], None] | None = None
         # Set by whoever runs it and lets others stop it.
         self.on_stop: Callable[[], None] | None = None
@@ -69,19 +72,20 @@ class Node:
         if not self._guest:
             calm_garbage_collector()
         loop = asyncio.get_running_loop()
-        inbox = Inbox(self._config.frame_max)
+        buffer = ReadBuffer(self._config.frame_max)
         self._heap = Heap(loop, tuned=not self._guest)
         alarms = self._alarms = alarms_of(self._config, loop, self.broker, self._heap)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap, alarms)
         alarms.on_quiet = outbox.tidy
         alarms.on_pressure = outbox.relieve
 
-        def transport(link: Link | None = None) -> Transport:
-            return Transport(self.broker, inbox, outbox, alarms, self.transports, loop, link)
+        def transport(inner: Peer | None = None) -> Transport:
+            return Transport(self.broker, buffer, outbox, alarms, self.transports, loop, inner)
 
         try:
-            self._listener = await listen(self._config.host, self._config.port, transport, AMQP_SHARE)
+            await self._listen(transport)
         except BaseException:
+            await self._close_listeners()
             if self._opened is not None:
                 self._opened.leave()
             raise
@@ -92,7 +96,7 @@ class Node:
             sync = self._config.sync == "always"
             self._opened.start(loop.call_soon_threadsafe, outbox.on_synced, self._on_storage_failed, sync)
             outbox.schedule()
-        environment = ShovelEnvironment(Links(self.broker, transport).connect, now_ms, lambda: self.broker.cluster_name)
+        environment = ShovelEnvironment(Connector(self.broker, transport).connect, now_ms, lambda: self.broker.cluster_name)
         self.shovels = ShovelSupervisor(self.broker, environment, self.change)
         self.shovels.start()
 
@@ -101,11 +105,24 @@ class Node:
         """The settings that it was started with."""
         return self._config
 
-    @property
-    def listeners(self) -> dict[str, tuple[str, int]]:
-        """Protocol, host and port of what listens."""
-        listener = self._listener
-        return ({"amqp": listener.address} if listener is not None and listener.sockets else {}) | self.other_listeners
+    async def _listen(self, transport: Callable[[], Transport]) -> None:
+        for endpoint in self.endpoints:
+            if endpoint.protocol == AMQP:
+                listener = await listen(endpoint.host, endpoint.port, transport, AMQP_SHARE)
+                self._amqp_listeners.append(listener)
+                self.add_listener(endpoint.at(listener.address))
+
+    async def _close_listeners(self) -> None:
+        for listener in self._amqp_listeners:
+            await listener.close()
+        self._amqp_listeners = []
+        self.listeners = []
+
+    def add_listener(self, endpoint: Endpoint) -> None:
+        """Clients are accepted there now. Whoever opened it says so, and closes it."""
+        self.listeners.append(endpoint)
+        kind = "TLS" if endpoint.tls else "TCP"
+        log.info("started %s listener on %s (%s, %s)", kind, endpoint.address, endpoint.protocol, endpoint.login)
 
     @property
     def alarms(self) -> list[Alarm]:
@@ -139,7 +156,7 @@ class Node:
 
     def _on_storage_failed(self, error: BaseException) -> None:
         """Promise nothing more: refuse what waits for it, and have the broker stopped."""
-        log.critical("storage failed, the broker stops: %s", error)
+        log.critical("storage failed, shutting down: %s", error)
         self.failed = error
         for transport in list(self.transports):
             transport.lose_confirms()
@@ -150,8 +167,8 @@ class Node:
 
     async def stop(self, patience_s: float | None = None) -> None:
         """Close every connection with 320 and end when they are gone, or after some time: without one, half a second."""
-        if self._listener is not None:
-            await self._listener.close()
+        await self._close_listeners()
+        # Before connections are closed: a shovel takes that for a failure, and would connect again.
         if self.shovels is not None:
             await self.shovels.stop()
         for transport in list(self.transports):

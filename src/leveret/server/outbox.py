@@ -1,7 +1,27 @@
 """The end of a turn of the event loop: what was interrupted goes on, and every touched connection is written once.
 
-Whoever has something to send or to go on with says so; the first to do so in a turn has `turn` called when the loop has
+Whoever has something to send or to go on with says so; the first to do so in a turn has `_turn` called when the loop has
 run everything that was ready. Sockets are polled between two turns, so work in pieces makes nobody wait.
+
+  the loop polls the sockets
+    │
+    │  for each that has bytes, one pass: Transport.buffer_updated → Connection.receive_from
+    │      frames are parsed, routed, queued and delivered, until the pass's budget is spent. What is left over:
+    │      bytes to send ── wake ──► _woken      the rest of the frames ── again ──► _busy      tasks ──► Work
+    ▼
+  _turn
+    1  _busy          Transport.go_on         interrupted passes, each with a budget of its own
+    2  Work           drain                   purges, fanouts, dead letters … as far as one more budget goes
+    3  timers         arm                     the next expiry wakes the loop
+    4  storage        flush ─────────────────────────────────────────────► committer's thread: write, sync
+    5  alarms, waiters                        publishers blocked or not; HTTP requests that waited     │
+    6  _woken         Transport.flush         one write for each socket                                │
+    │                                                                                                  │
+    └─ something left? once more, after the sockets were polled          on_synced ◄───────────────────┘
+                                                                         confirms and answers that waited: wake, again
+
+Storage is flushed (4) before sockets are written (6), so that the disk is at work while they are. What must not be said
+before it is on disk is not in the output yet: `on_synced` brings it into a later turn.
 """
 
 import asyncio
@@ -14,8 +34,8 @@ from leveret.broker.relief import Relief
 from leveret.broker.timers import NEVER
 from leveret.server.alarms import Alarms
 from leveret.server.clock import now_ms
-from leveret.server.memory import Heap
-from leveret.server.pace import Company
+from leveret.server.process_memory import Heap
+from leveret.server.rate_limit import ActiveClients
 
 if TYPE_CHECKING:
     from leveret.server.transport import Transport
@@ -39,7 +59,7 @@ class Outbox:
         self._broker = broker
         self._heap = heap
         self._alarms = alarms
-        self.company = Company()
+        self.active_clients = ActiveClients()
         self._woken: list[Transport] = []
         self._busy: list[Transport] = []
         self._held: list[Transport] = []
@@ -130,7 +150,7 @@ class Outbox:
                 done.set_result(None)
 
     def on_failed(self, error: BaseException) -> None:
-        """Storage has failed: whoever waits outside of a connection hears it."""
+        """Storage has failed: whoever waits outside of a connection is told."""
         waiting = [done for _, done in self._synced_waiters] + [done for _, done in self._waiters]
         self._synced_waiters = []
         self._waiters = []
@@ -141,13 +161,13 @@ class Outbox:
     def hold(self, transport: "Transport") -> None:
         """This connection waits until some client has read, but not long."""
         self._held.append(transport)
-        self._loop.call_later(HOLD_S, self.let_go)
+        self._loop.call_later(HOLD_S, self.resume_held)
 
-    def let_go(self) -> None:
+    def resume_held(self) -> None:
         """Let those go on that were held."""
         held, self._held = self._held, []
         for transport in held:
-            self._have(transport, transport.let_go)
+            self._have(transport, transport.resume)
 
     def schedule(self) -> None:
         """Have a turn ended soon."""
@@ -182,7 +202,7 @@ class Outbox:
         try:
             act()
         except Exception:
-            log.exception("a connection failed and is ended")
+            log.exception("internal error: a connection is closed")
             transport.abort()
 
     def tidy(self, short: bool) -> None:

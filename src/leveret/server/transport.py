@@ -8,43 +8,27 @@ import asyncio
 import logging
 from typing import Any, cast
 
-from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.protocol.connection import NEVER, Connection
+from leveret.protocol.peer import Peer
 from leveret.server.alarms import Alarms
+from leveret.server.backpressure import BLOCKED, FLOW, MID_PASS, NOT_DRAINING, STALLED, Backpressure
 from leveret.server.clock import now_ms
-from leveret.server.inbox import Inbox
 from leveret.server.outbox import Outbox
-from leveret.server.pace import Pace
+from leveret.server.rate_limit import RateLimit
+from leveret.server.read_buffer import ReadBuffer
 
 # The socket counts as full above the first, as free again below the second.
 WRITE_HIGH = 512 * 1024
 WRITE_LOW = 128 * 1024
-# A client that has not read this much is not heard either.
+# A client that has not read this much is not read either.
 UNREAD_MAX = 8 << 20
 LINGER_S = 10.0
 LOOPBACK = "127.0.0.1"
 
-# Why a client is not heard: its pass was interrupted; it does not read; both, so that its pass waits for that; it waits
-# for readers, or for others; it publishes, and publishers are stopped.
-BUSY, UNREAD, STALLED, FLOW, STOPPED = 1, 2, 4, 8, 16
-
 log = logging.getLogger("leveret.connection")
-
-
-class Link:
-    """A client within this process: what its connection is called, and who it is if no password is asked for.
-
-    Only who makes a pair of sockets can make one: what comes from a listener has none.
-    """
-
-    __slots__ = ("name", "user")
-
-    def __init__(self, name: str, user: User | None) -> None:
-        self.name = name
-        self.user = user
 
 
 class Transport(asyncio.BufferedProtocol):
@@ -52,14 +36,14 @@ class Transport(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_alarms",
+        "_all",
+        "_backpressure",
         "_broker",
-        "_inbox",
-        "_link",
+        "_buffer",
+        "_inner",
         "_loop",
         "_outbox",
-        "_pace",
-        "_paused",
-        "_peers",
+        "_rate_limit",
         "_socket",
         "_tick_at",
         "_timer",
@@ -74,26 +58,28 @@ class Transport(asyncio.BufferedProtocol):
     )
 
     _socket: asyncio.Transport
+    _backpressure: Backpressure
 
     def __init__(
         self,
         broker: Broker,
-        inbox: Inbox,
+        buffer: ReadBuffer,
         outbox: Outbox,
         alarms: Alarms,
-        peers: "set[Transport]",
+        all_transports: "set[Transport]",
         loop: asyncio.AbstractEventLoop,
-        link: "Link | None" = None,
+        inner: Peer | None = None,
     ) -> None:
-        self._link = link
+        # A client within this process, to which the broker has made the socket itself.
+        self._inner = inner
         self._broker = broker
-        self._inbox = inbox
+        self._buffer = buffer
         self._outbox = outbox
         self._alarms = alarms
-        self._peers = peers
+        self._all = all_transports
         self._loop = loop
-        self._paused = 0
-        self._pace = Pace()
+        # None until it gives storage something while others are active.
+        self._rate_limit: RateLimit | None = None
         self._unsent = 0
         self._tick_at = NEVER
         self._timer: asyncio.TimerHandle | None = None
@@ -111,21 +97,21 @@ class Transport(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
         self._socket.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
-        if self._link is None:
-            peer = transport.get_extra_info("peername")
-            local = transport.get_extra_info("sockname")
-            name, known = f"{address(peer)} -> {address(local)}", None
-            self.peer, self.local = host_and_port(peer), host_and_port(local)
+        self._backpressure = Backpressure(self._socket)
+        peer = self._inner
+        if peer is None:
+            peer = peer_of(transport)
+            self.peer = host_and_port(transport.get_extra_info("peername"))
+            self.local = host_and_port(transport.get_extra_info("sockname"))
         else:
-            name, known = self._link.name, self._link.user
-            self.peer = self.local = (LOOPBACK, 0)
-        self.connection = Connection(self._broker, name, self.peer[0], self._wake, now_ms(), known)
-        self._peers.add(self)
+            self.peer = self.local = (peer.host, 0)
+        self.connection = Connection(self._broker, peer, self._wake, now_ms())
+        self._all.add(self)
         self._set_timer(self.connection)
-        log.debug("%s: accepted", name)
+        log.debug("%s: accepted", peer.name)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._inbox.room(b"" if self.connection is None else self.connection.reader.rest)
+        return self._buffer.room(b"" if self.connection is None else self.connection.reader.rest)
 
     def buffer_updated(self, nbytes: int) -> None:
         connection = self.connection
@@ -133,10 +119,11 @@ class Transport(asyncio.BufferedProtocol):
             return
         self.received_bytes += nbytes
         self.received_count += 1
-        self._outbox.company.heard(self, self._loop.time())
+        self._outbox.active_clients.note(self, self._loop.time())
+        # What the pass gives storage to write is the difference: when it falls behind, whoever gave most waits.
         unsynced = self._broker.storage.unsynced_size()
         try:
-            connection.receive_from(self._inbox.buffer, len(connection.reader.rest) + nbytes, now_ms())
+            connection.receive_from(self._buffer.buffer, len(connection.reader.rest) + nbytes, now_ms())
         except Exception:
             self._crash(connection)
         self._count_given(unsynced)
@@ -153,9 +140,9 @@ class Transport(asyncio.BufferedProtocol):
         if connection is None:
             return
         connection.output.blocked = False
-        if self._paused & STALLED:
+        if self._backpressure.reasons & STALLED:
             self._outbox.again(self)
-        self._resume(UNREAD | STALLED)
+        self._backpressure.resume(NOT_DRAINING | STALLED)
         self._drained(connection)
 
     def eof_received(self) -> bool:
@@ -163,18 +150,18 @@ class Transport(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         connection = self.connection
-        self._peers.discard(self)
+        self._all.discard(self)
         self._alarms.gone(self)
         self._cancel_timer()
         if connection is None:
             return
         self.connection = None
         self._leave_counts(connection)
-        log.debug("%s: gone%s", connection.name, f": {exc}" if exc else "")
+        log.debug("%s: disconnected%s", connection.name, f": {exc}" if exc else "")
         try:
             connection.lost(now_ms())
         except Exception:
-            log.exception("%s: while giving back what it held", connection.name)
+            log.exception("%s: internal error while requeueing its unacknowledged messages", connection.name)
         self._outbox.schedule()
 
     def _leave_counts(self, connection: Connection) -> None:
@@ -191,9 +178,9 @@ class Transport(asyncio.BufferedProtocol):
         connection = self.connection
         if connection is None:
             return
-        if self._paused & UNREAD and connection.session.pending is None:
+        if self._backpressure.reasons & NOT_DRAINING and connection.session.pending is None:
             # It has not read the answers to what it asked before.
-            self._paused |= STALLED
+            self._backpressure.pause(STALLED)
             return
         unsynced = self._broker.storage.unsynced_size()
         try:
@@ -201,7 +188,7 @@ class Transport(asyncio.BufferedProtocol):
         except Exception:
             self._crash(connection)
         self._count_given(unsynced)
-        self._resume(BUSY)
+        self._backpressure.resume(MID_PASS)
         self._after(connection)
 
     def on_synced(self) -> None:
@@ -220,6 +207,7 @@ class Transport(asyncio.BufferedProtocol):
         if connection is None:
             return
         output = connection.output
+        # Asked before it is taken: consumers that were passed over for it have their turn again when the socket took it.
         was_full = output.full()
         pieces = connection.take_output(now_ms())
         if connection.session.confirming:
@@ -238,13 +226,13 @@ class Transport(asyncio.BufferedProtocol):
         if connection.tick_at != self._tick_at:
             # The model has ended it, outside of its own pass.
             self._set_timer(connection)
-            self._hear(connection)
-        self._stop_or_hear(connection)
+            self._read_unless_busy(connection)
+        self._block_or_resume(connection)
         if output.blocked:
             unsent = self._socket.get_write_buffer_size()
             if unsent > UNREAD_MAX:
                 self._unsent = unsent
-                self._pause(UNREAD)
+                self._backpressure.pause(NOT_DRAINING)
         elif was_full:
             self._drained(connection)
 
@@ -254,37 +242,39 @@ class Transport(asyncio.BufferedProtocol):
             self._alarms.gave(self, given)
             self._alarms.look_at_storage()
             self._outbox.schedule()
-            self._keep_pace(given)
+            self._limit_rate(given)
 
-    def _keep_pace(self, given: int) -> None:
-        """Hear a client that gives storage much a little later, if others are at work."""
+    def _limit_rate(self, given: int) -> None:
+        """Read from a client that gives storage much a little later, if others are active."""
         now = self._loop.time()
-        if not self._paused and self._outbox.company.present(now):
-            ahead_s = self._pace.ahead_s(given, now)
+        if not self._backpressure.reasons and self._outbox.active_clients.more_than_two(now):
+            if self._rate_limit is None:
+                self._rate_limit = RateLimit()
+            ahead_s = self._rate_limit.ahead_s(given, now)
             if ahead_s > 0:
-                self._pause(FLOW)
-                self._loop.call_later(ahead_s, self.let_go)
+                self._backpressure.pause(FLOW)
+                self._loop.call_later(ahead_s, self.resume)
 
     # The alarms' calls
 
     def hold_back(self) -> None:
-        """Storage is behind, and this client gives it much: hear no more of it until `throttle_changed`."""
+        """Storage is behind, and this client gives it much: read no more from it until `throttle_changed`."""
         connection = self.connection
         if connection is not None and not connection.session.blocked and connection.session.pending is None:
             connection.session.blocked = True
-            self._stop_or_hear(connection)
+            self._block_or_resume(connection)
 
     def throttle_changed(self) -> None:
         """Publishers are stopped for another reason, or no longer."""
         connection = self.connection
         if connection is not None:
             connection.throttle_changed(now_ms())
-            self._stop_or_hear(connection)
+            self._block_or_resume(connection)
 
     @property
     def direct(self) -> bool:
         """Whether the client is within this process."""
-        return self._link is not None
+        return self._inner is not None
 
     # The node's calls
 
@@ -292,7 +282,7 @@ class Transport(asyncio.BufferedProtocol):
         """Close because the broker stops."""
         if self.connection is not None:
             self.connection.shut(reason, now_ms())
-            self._hear(self.connection)
+            self._read_unless_busy(self.connection)
             self._after(self.connection)
 
     def unsent_bytes(self) -> int:
@@ -313,12 +303,12 @@ class Transport(asyncio.BufferedProtocol):
 
     def _after(self, connection: Connection) -> None:
         if connection.busy:
-            self._pause(BUSY)
+            self._backpressure.pause(MID_PASS)
             if connection.awaiting:
                 self._outbox.when_synced(self)
             else:
                 self._outbox.again(self)
-        self._stop_or_hear(connection)
+        self._block_or_resume(connection)
         if self._broker.work.flooded is not None:
             self._wait_for_readers(self._broker.work.flooded)
         storage = self._broker.storage
@@ -330,34 +320,34 @@ class Transport(asyncio.BufferedProtocol):
         if connection.tick_at != self._tick_at:
             self._set_timer(connection)
 
-    def _stop_or_hear(self, connection: Connection) -> None:
+    def _block_or_resume(self, connection: Connection) -> None:
         """Stop reading from a client that may not publish now; go on when it may, with what it had sent first."""
-        stopped = self._paused & STOPPED != 0
-        if connection.session.blocked == stopped:
+        blocked = self._backpressure.reasons & BLOCKED != 0
+        if connection.session.blocked == blocked:
             return
-        if stopped:
-            self._alarms.let_go(self)
-            self._pause(BUSY)
-            self._resume(STOPPED)
+        if blocked:
+            self._alarms.unblocked(self)
+            self._backpressure.pause(MID_PASS)
+            self._backpressure.resume(BLOCKED)
             self._outbox.again(self)
         else:
-            self._alarms.stop(self)
-            self._pause(STOPPED)
+            self._alarms.blocked(self)
+            self._backpressure.pause(BLOCKED)
 
     def _wait_for_readers(self, queue: Queue) -> None:
         """Give the consumers of a queue that this client fills a moment to read: what piles up is slower to handle."""
         self._broker.work.flooded = None
-        if not self._paused and queue.rotation.hurrying(now_ms()):
-            self._pause(FLOW)
+        if not self._backpressure.reasons and queue.rotation.hurrying(now_ms()):
+            self._backpressure.pause(FLOW)
             self._outbox.hold(self)
 
-    def let_go(self) -> None:
+    def resume(self) -> None:
         """Go on reading after such a moment."""
         if self.connection is not None:
-            self._resume(FLOW)
+            self._backpressure.resume(FLOW)
 
     def _drained(self, connection: Connection) -> None:
-        self._outbox.let_go()
+        self._outbox.resume_held()
         try:
             connection.drained(now_ms())
         except Exception:
@@ -374,21 +364,10 @@ class Transport(asyncio.BufferedProtocol):
         # A client that never reads would keep the socket for ever.
         self._timer = self._loop.call_later(LINGER_S, self._socket.abort)
 
-    def _pause(self, reason: int) -> None:
-        if not self._paused:
-            self._socket.pause_reading()
-        self._paused |= reason
-
-    def _resume(self, reason: int) -> None:
-        if self._paused and not self._socket.is_closing():
-            self._paused &= ~reason
-            if not self._paused:
-                self._socket.resume_reading()
-
-    def _hear(self, connection: Connection) -> None:
-        """Hear a client again that waited for storage, as it must answer a close now."""
+    def _read_unless_busy(self, connection: Connection) -> None:
+        """Read again from a client that waited for storage, as it must answer a close now."""
         if not connection.busy:
-            self._resume(BUSY)
+            self._backpressure.resume(MID_PASS)
 
     def _set_timer(self, connection: Connection) -> None:
         self._cancel_timer()
@@ -406,17 +385,25 @@ class Transport(asyncio.BufferedProtocol):
         connection = self.connection
         if connection is None:
             return
-        if self._paused & UNREAD:
-            # Its heartbeats are not heard, but whoever reads is alive.
+        if self._backpressure.reasons & NOT_DRAINING:
+            # Its heartbeats are not read, but whoever reads is alive.
             unsent = self._socket.get_write_buffer_size()
             if unsent < self._unsent:
-                connection.heard(now_ms())
+                connection.seen_alive(now_ms())
             self._unsent = unsent
         try:
             connection.tick(max(now_ms(), self._tick_at))
         except Exception:
             self._crash(connection)
         self._after(connection)
+
+
+def peer_of(transport: asyncio.BaseTransport) -> Peer:
+    """Who has connected, as the socket knows it."""
+    remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    # Of a client that has shown none, TLS has an empty one.
+    certificate = transport.get_extra_info("peercert") or None
+    return Peer(f"{address(remote)} -> {address(local)}", host_and_port(remote)[0], certificate=certificate)
 
 
 def address(name: Any) -> str:

@@ -3,6 +3,21 @@
 One batch is being written at a time; what is said meanwhile gathers in the next. `on_synced` is called on the loop when
 one is on disk, `on_failed` when one could not be: after that nothing is promised any more.
 
+  the loop                                   │  the committer's thread               │  on disk
+  ───────────────────────────────────────────┼───────────────────────────────────────┼──────────────────────────
+  a definition changes ── row ────┐  flush   │  1  rows, one transaction ────────────┼─►  definitions.sqlite
+  a message takes a place ────────┼─► batch ─┼─►2  records, written, then synced ────┼─►  journal-*.log
+  a message has left ── record ───┘          │  │                                    │
+  confirms, answers  ◄── on_synced ◄─────────┼──┘  the batch's position is `synced`  │
+                                             │                                       │
+  a queue needs its next page ── Reading ────┼─►  read and checked ◄─────────────────┼──  journal-*.log, spill-*.log
+  Queue.loaded  ◄────────────────────────────┼──┘                                    │
+  ───────────────────────────────────────────┼───────────────────────────────────────┼──────────────────────────
+                                             │  the spiller's thread                 │
+  transient messages beyond the window ──────┼─►  written, never synced ─────────────┼─►  spill-*.log
+  the oldest segment, little of it live ─────┼─►  read and checked ◄─────────────────┼──  journal-*.log
+  what is live: placed in the next batch ◄───┼──┘  the file goes when that is synced │
+
   (1) Rows are committed before the journal's part of their batch, so that a queue is defined before a record names it.
   (2) The row of a queue that is removed goes when all that it has dropped is where dead letters go, and one batch after
       that: what has become of its messages must be on disk before. If that is in the batch that gathers, it ends there.

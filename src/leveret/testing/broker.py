@@ -106,7 +106,7 @@ class Broker:
         """Protocol to host and port: amqp, http, prometheus."""
         if self._thread is None or not self._thread.listeners:
             raise RuntimeError("the broker was not started")
-        return dict(self._thread.listeners)
+        return {one.protocol: (one.host, one.port) for one in self._thread.listeners}
 
     @property
     def host(self) -> str:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from leveret.server.config import Config
+from leveret.server.endpoint import Endpoint, management_endpoints
 from leveret.server.node import Node
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class NodeThread:
         self.ready: Future[None] = Future()
         self.ended: Future[None] = Future()
         self.failure: BaseException | None = None
-        self.listeners: dict[str, tuple[str, int]] = {}
+        self.listeners: list[Endpoint] = []
         self._stop = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._node: Node | None = None
@@ -84,11 +85,13 @@ class NodeThread:
         async with self._managing:
             if self._management is None:
                 management = Management(node, GRACE_S)
-                found = {"http": await management.start(self._config.host, self._config.management_port)}
+                http, metrics = management_endpoints(self._config)
+                found = [http.at(await management.start(http.host, http.port))]
                 if self._metrics:
-                    found["prometheus"] = await management.start_metrics(self._config.host, self._config.prometheus_port)
-                node.other_listeners |= found
-                self.listeners = node.listeners
+                    found.append(metrics.at(await management.start_metrics(metrics.host, metrics.port)))
+                for endpoint in found:
+                    node.add_listener(endpoint)
+                self.listeners = list(node.listeners)
                 self._management = management
 
     def _main(self) -> None:
@@ -108,7 +111,7 @@ class NodeThread:
         node.broker.settings.node_name = NODE_NAME
         node.on_failed = node.on_stop = self._stop.set
         await node.start()
-        self.listeners = node.listeners
+        self.listeners = list(node.listeners)
         try:
             if self._config.management:
                 await self.manage(node)

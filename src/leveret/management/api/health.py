@@ -81,7 +81,7 @@ def check_certificates(request: Request) -> Result:
 
 def check_port(request: Request) -> Result:
     """Check for a listener on a port."""
-    ports = [port for _, port in request.node.listeners.values()]
+    ports = [one.port for one in request.node.listeners]
     if not request.path["port"].isdecimal():
         raise bad_request("Invalid port")
     port = int(request.path["port"])

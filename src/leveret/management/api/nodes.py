@@ -27,7 +27,7 @@ from leveret.management.statistics.rate import with_rates
 from leveret.protocol.handshake import SERVER_PROPERTIES
 from leveret.server.clock import now_ms
 from leveret.server.listener import connections_limit, files_limit
-from leveret.server.memory import resident_bytes
+from leveret.server.process_memory import resident_bytes
 
 if TYPE_CHECKING:
     from leveret.server.node import Node
@@ -119,16 +119,16 @@ def applications() -> list[dict[str, str]]:
 
 def protocols(node: "Node") -> list[tuple[str, str, int]]:
     """Protocol, host and port of each listener, under RabbitMQ's names."""
-    return [(PROTOCOLS.get(name, name), host, port) for name, (host, port) in node.listeners.items()]
+    return [(PROTOCOLS.get(one.protocol, one.protocol), one.host, one.port) for one in node.listeners]
 
 
 def contexts(node: "Node") -> list[JsonObject]:
     """What listens for HTTP."""
-    known = {"http": ("RabbitMQ Management", "/"), "prometheus": ("RabbitMQ Prometheus", "/")}
+    known = {"http": [("RabbitMQ Management", "/")], "prometheus": [("RabbitMQ Prometheus", "/")]}
     return [
-        {"description": known[name][0], "path": known[name][1], "ip": host, "port": str(port), "protocol": "http"}
-        for name, (host, port) in node.listeners.items()
-        if name in known
+        {"description": title, "path": path, "ip": one.host, "port": str(one.port), "protocol": "http"}
+        for one in node.listeners
+        for title, path in known.get(one.protocol, ())
     ]
 
 

@@ -23,7 +23,7 @@ from leveret.management.statistics.node_stats import (
 from leveret.protocol.handshake import SERVER_PROPERTIES
 from leveret.server.clock import now_ms
 from leveret.server.listener import connections_limit, files_limit
-from leveret.server.memory import resident_bytes
+from leveret.server.process_memory import resident_bytes
 
 if TYPE_CHECKING:
     pass

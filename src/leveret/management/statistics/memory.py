@@ -12,7 +12,7 @@ from leveret.broker.queue import Queue
 from leveret.management.http.json import JsonObject
 from leveret.management.http.request import Request
 from leveret.management.statistics.total import queue_sums
-from leveret.server.memory import mapped_bytes, resident_bytes
+from leveret.server.process_memory import mapped_bytes, resident_bytes
 
 MEMORY_PARTS = (
     "connection_readers",

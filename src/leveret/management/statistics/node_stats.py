@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.storage import Traffic
 from leveret.server.alarms import free_bytes
-from leveret.server.memory import resident_bytes, usable_bytes
+from leveret.server.process_memory import resident_bytes, usable_bytes
 
 if TYPE_CHECKING:
     from leveret.server.node import Node

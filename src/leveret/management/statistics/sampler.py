@@ -24,7 +24,7 @@ from leveret.management.statistics.node_stats import NODE_NAMES, node_counts
 from leveret.management.statistics.total import octets_by_vhost
 from leveret.protocol.channel import Channel
 from leveret.server.clock import now_ms
-from leveret.server.memory import HeapUse
+from leveret.server.process_memory import HeapUse
 from leveret.server.transport import Transport
 
 if TYPE_CHECKING:

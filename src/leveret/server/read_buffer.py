@@ -1,14 +1,14 @@
-"""Where all sockets are read into: one buffer of the event loop's, handed from read to read.
+"""The buffer that all sockets are read into: one for the event loop, used for one read after the other.
 
-A read is handled before the next one begins, so nothing is kept here; what a connection has left over of a frame is
+A read is handled before the next one begins, so nothing is kept here. What a connection has left over of a frame is
 put before its next read, so that a frame lies in one piece.
 """
 
 READ_SIZE = 256 * 1024
 
 
-class Inbox:
-    """The buffer."""
+class ReadBuffer:
+    """Room for one read, and for what is left over of the last one."""
 
     def __init__(self, frame_max: int) -> None:
         # RabbitMQ: eight octets over frame_max are let pass.

@@ -17,17 +17,24 @@ OUTPUTS = ("table", "json", "jsonl", "csv")
 
 def which_broker(function: F) -> F:
     """The options that say which broker is asked."""
-    folder = click.option("--data-dir", envvar="LEVERET_DATA_DIR", default="leveret-data", metavar="DIR", show_default=True)
-    return click.option("--url", metavar="URL", help="Ask the HTTP API there; name and password may be in it.")(
-        folder(function)
+    folder = click.option(
+        "--data-dir",
+        envvar="LEVERET_DATA_DIR",
+        default="leveret-data",
+        metavar="DIR",
+        show_default=True,
+        help="Use the broker on this machine that has this data folder.",
     )
+    return click.option(
+        "--url", metavar="URL", help="Use the HTTP API at this URL, which may contain a user name and password."
+    )(folder(function))
 
 
 def how_shown(function: F) -> F:
     return click.option("-o", "output", type=click.Choice(OUTPUTS), default="table", show_default=True)(function)
 
 
-def asked(data_dir: str, url: str | None, what: Callable[[Api], Any]) -> Any:
+def ask_broker(data_dir: str, url: str | None, what: Callable[[Api], Any]) -> Any:
     """Ask a broker; end with a line that says why if it does not answer, or refuses."""
     try:
         return what(Api(data_dir, url))

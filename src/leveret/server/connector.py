@@ -1,4 +1,4 @@
-"""Clients that this broker itself is: of other brokers over the network, and of its own through a pair of sockets."""
+"""Connections of which this broker is the client: to other brokers over the network, to itself through a pair of sockets."""
 
 import asyncio
 import itertools
@@ -9,17 +9,18 @@ from leveret.broker.access import TrustedUser, User
 from leveret.broker.broker import Broker
 from leveret.client.client import Client, connect, uninterrupted
 from leveret.client.fault import Disconnected
-from leveret.server.transport import Link, Transport
+from leveret.protocol.peer import Peer
+from leveret.server.transport import LOOPBACK, Transport
 from leveret.uri import Uri
 
 # RabbitMQ: who connects from within is called so, and may pass on messages with anybody's user-id.
 NOBODY = "none"
 
 
-class Links:
-    """Makes them. `transport` makes the broker's end of one to itself."""
+class Connector:
+    """Opens them. `transport` makes the broker's end of one to itself, for the peer that is at the other."""
 
-    def __init__(self, broker: Broker, transport: Callable[[Link], Transport]) -> None:
+    def __init__(self, broker: Broker, transport: Callable[[Peer], Transport]) -> None:
         self._broker = broker
         self._transport = transport
         self._numbers = itertools.count(1)
@@ -28,13 +29,13 @@ class Links:
         """Connect to where a URI says, as a client of this name; or ClientFault."""
         if not uri.local:
             return await connect(uri, name)
-        link = Link(f"<{self._broker.settings.node_name}.{next(self._numbers)}>", self._identity(uri))
+        peer = Peer(f"<{self._broker.settings.node_name}.{next(self._numbers)}>", LOOPBACK, self._identity(uri))
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         ours.setblocking(False)
         loop = asyncio.get_running_loop()
         try:
-            await uninterrupted(loop.connect_accepted_socket(lambda: self._transport(link), theirs))
+            await uninterrupted(loop.connect_accepted_socket(lambda: self._transport(peer), theirs))
         except BaseException:
             ours.close()
             raise

@@ -1,17 +1,17 @@
-"""Commands of RabbitMQ's tools that have no meaning here, and why: who runs them hears that, and exits with 69."""
+"""Commands of RabbitMQ's tools that are not supported, and why: who runs one is told so, and exits with 69."""
 
-ERLANG = "there is no Erlang here"
-ONE_NODE = "a broker is one node, and there are no clusters yet"
+ERLANG = "Leveret does not run on Erlang"
+ONE_NODE = "there are no clusters yet; a broker is a single node"
 RESET = "stop the broker and start it on another data folder (--data-dir)"
-LOG = "the log goes to standard error; whoever starts the broker keeps it"
+LOG = "the broker logs to standard error; the log is kept by whatever started it"
 TLS = "there are no TLS listeners yet"
 MIRRORS = "there are no mirrored queues"
-REPLICAS = "every queue has one replica, here"
+REPLICAS = "every queue has a single replica, on this node"
 SETTINGS = "settings are not encrypted"
 METADATA = "definitions are kept in SQLite; see 'leveret store'"
 
-ABSENT: dict[str, str] = {
-    "activate_free_disk_space_monitoring": "free disk space is always looked at; see set_disk_free_limit",
+UNSUPPORTED: dict[str, str] = {
+    "activate_free_disk_space_monitoring": "free disk space is always monitored; see set_disk_free_limit",
     "add_member": REPLICAS,
     "await_online_quorum_plus_one": REPLICAS,
     "await_online_synchronized_mirror": MIRRORS,
@@ -22,7 +22,7 @@ ABSENT: dict[str, str] = {
     "cipher_suites": TLS,
     "command_line_arguments": ERLANG,
     "consume_event_stream": "see GET /api/stream",
-    "deactivate_free_disk_space_monitoring": "free disk space is always looked at; see set_disk_free_limit",
+    "deactivate_free_disk_space_monitoring": "free disk space is always monitored; see set_disk_free_limit",
     "decode": SETTINGS,
     "delete_member": REPLICAS,
     "discover_peers": ONE_NODE,
@@ -34,7 +34,7 @@ ABSENT: dict[str, str] = {
     "eval_file": ERLANG,
     "exec": ERLANG,
     "force_boot": ONE_NODE,
-    "force_gc": "memory is given back by itself when it is quiet",
+    "force_gc": "unused memory is returned to the system when the broker is idle",
     "force_reset": RESET,
     "force_standalone_khepri_boot": METADATA,
     "forget_cluster_node": ONE_NODE,
@@ -43,7 +43,7 @@ ABSENT: dict[str, str] = {
     "join_cluster": ONE_NODE,
     "list_ciphers": SETTINGS,
     "list_hashes": SETTINGS,
-    "list_network_interfaces": "the system's own tools know them",
+    "list_network_interfaces": "use the operating system's own tools",
     "list_operator_policies_with_classic_queue_mirroring": MIRRORS,
     "list_policies_with_classic_queue_mirroring": MIRRORS,
     "log_tail": LOG,
@@ -51,7 +51,7 @@ ABSENT: dict[str, str] = {
     "maybe_stuck": ERLANG,
     "metadata_store_status": METADATA,
     "observer": ERLANG,
-    "os_env": "the broker's environment is its own; see environment for its settings",
+    "os_env": "environment variables are not shown; see environment for the broker's settings",
     "post_upgrade": ONE_NODE,
     "reclaim_quorum_memory": REPLICAS,
     "remote_shell": ERLANG,
@@ -65,7 +65,7 @@ ABSENT: dict[str, str] = {
     "runtime_thread_stats": ERLANG,
     "schema_info": METADATA,
     "shrink": REPLICAS,
-    "stop_app": "the broker is its process; see stop",
+    "stop_app": "the broker cannot be stopped without its process; see stop",
     "suspend_listeners": "listeners cannot be suspended",
     "update_cluster_nodes": ONE_NODE,
 }

@@ -1,0 +1,52 @@
+"""Where clients come in: which protocol is spoken at which address, and how a client shows who it is.
+
+The settings say which there are to be (`endpoints`); a node has the list of those that it listens on, each with the port
+that it got. Whatever names listeners names these: the line `ready`, the log, the HTTP API.
+"""
+
+from dataclasses import dataclass, replace
+
+from leveret.server.config import Config
+
+AMQP, HTTP, PROMETHEUS = "amqp", "http", "prometheus"
+
+# How a client shows who it is, as the log says it.
+PASSWORD = "login with a password"
+NO_LOGIN = "no login"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One of them; before somebody listens there, port 0 is any that is free."""
+
+    protocol: str
+    host: str
+    port: int
+    tls: bool = False
+    login: str = PASSWORD
+
+    def at(self, address: tuple[str, int]) -> "Endpoint":
+        """The same, where it was opened."""
+        host, port = address
+        return replace(self, host=host, port=port)
+
+    @property
+    def address(self) -> str:
+        """Host and port as a URL has them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.protocol}={self.address}"
+
+
+def endpoints(config: Config) -> list[Endpoint]:
+    """All that the settings ask for."""
+    return [Endpoint(AMQP, config.host, config.port), *(management_endpoints(config) if config.management else ())]
+
+
+def management_endpoints(config: Config) -> list[Endpoint]:
+    """Those that speak HTTP: the API, which has the metrics too, and the metrics alone."""
+    return [
+        Endpoint(HTTP, config.host, config.management_port),
+        Endpoint(PROMETHEUS, config.host, config.prometheus_port, login=NO_LOGIN),
+    ]
