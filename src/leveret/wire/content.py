@@ -24,6 +24,8 @@ FLAG_USER_ID = 0x0010
 PERSISTENT = 1 << 16
 COPIED = 1 << 17
 PRIORITY_SHIFT = 24
+# The same as C numbers: what other modules import is a Python number, and a look-up for each message.
+_PERSISTENT, _COPIED, _PRIORITY_SHIFT = PERSISTENT, COPIED, PRIORITY_SHIFT
 
 END = bytes([FRAME_END])
 
@@ -57,15 +59,15 @@ def check_properties(content: bytes, header_size: int) -> int:
                 if size > stop - at:
                     raise SyntaxFault("properties are cut short")
                 if check_table(content, at, at + size, 0):
-                    found |= COPIED
+                    found |= _COPIED
                 at += size
             elif bit == 12:
                 if p[at] == 2:
-                    found |= PERSISTENT
+                    found |= _PERSISTENT
                 at += 1
             elif bit == 11:
                 priority = p[at]  # as above
-                found |= priority << PRIORITY_SHIFT
+                found |= priority << _PRIORITY_SHIFT
                 at += 1
             elif bit == 6:
                 at += 8
