@@ -3,7 +3,11 @@ from leveret.broker.pages cimport Sizes
 
 cdef int PLACED_MAX
 
+cdef class Log:
+    cpdef append(self, Message message, list placed)
+
 cdef class Storage:
+    cdef Log _log
     cdef public long long synced
     cdef public long long damaged_count
     cdef public bint pages
@@ -13,4 +17,3 @@ cdef class Storage:
     cpdef long long position(self)
     cpdef place(self, Message message, object queue, Entry entry)
     cpdef write_places(self)
-    cpdef append(self, Message message, list placed)

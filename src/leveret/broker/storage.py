@@ -152,18 +152,29 @@ class Pager(Protocol):
     def forget_entry(self, entry: Entry, settler: Settler | None) -> None: ...
 
 
+class Log:
+    """Where messages are written: compiled, a call for each of them, so it is asked for directly and not through a store."""
+
+    __slots__ = ()
+
+    def append(self, message: Message, placed: list[Any]) -> None:
+        """A message took places: queue, entry, queue, entry…"""
+        raise NotImplementedError
+
+
 class Storage:
     """Nothing survives. `_placing` is the message that took places in durable queues last, and `_placed` are they."""
 
-    __slots__ = ("_placed", "_placing", "damaged_count", "pages", "sizes", "synced")
+    __slots__ = ("_log", "_placed", "_placing", "damaged_count", "pages", "sizes", "synced")
 
-    def __init__(self, sizes: Sizes | None = None) -> None:
+    def __init__(self, sizes: Sizes | None = None, log: Log | None = None) -> None:
         self.synced = 0
         self.sizes = sizes or Sizes()
         # Messages that could not be had when they were wanted again.
         self.damaged_count = 0
         # Whether queues may page out what is beyond their window.
         self.pages = False
+        self._log = log
         self._placing: Message | None = None
         self._placed: list[Any] = []
 
@@ -184,12 +195,10 @@ class Storage:
     def write_places(self) -> None:
         """Write the places taken so far."""
         if self._placing is not None:
-            self.append(self._placing, self._placed)
+            if self._log is not None:
+                self._log.append(self._placing, self._placed)
             self._placing = None
             self._placed = []
-
-    def append(self, message: Message, placed: list[Any]) -> None:
-        """A message took places: queue, entry, queue, entry…"""
 
     # A pager
 

@@ -1,6 +1,7 @@
 cimport cython
 from leveret.broker.message cimport Entry, Message
 from leveret.broker.queue cimport Queue
+from leveret.broker.storage cimport Log
 from leveret.store.records cimport write_message, write_numbers, write_place
 from leveret.store.segment cimport Segment
 
@@ -28,7 +29,7 @@ cdef class Ledger:
     cpdef flush(self, bytearray out)
     cdef _begin(self, long long seq)
 
-cdef class Journal:
+cdef class Journal(Log):
     cdef object _disk
     cdef dict _moved
     cdef str _prefix

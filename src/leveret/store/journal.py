@@ -14,10 +14,11 @@ Knows nothing of threads: `take` gives a batch away, `committed` says that it is
 import logging
 from collections.abc import Callable
 from errno import EOVERFLOW
+from typing import Any
 
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
-from leveret.broker.storage import Damaged
+from leveret.broker.storage import Damaged, Log
 from leveret.store.checks import SMALL, overlaps
 from leveret.store.disk import Disk
 from leveret.store.layout import (
@@ -152,7 +153,7 @@ def ledger_of(queue: Queue) -> Ledger:
     return ledger
 
 
-class Journal:
+class Journal(Log):
     """The log, and where in it what is live stands.
 
     `out` is the batch being gathered, number `batch`; `synced` is the last one known to be on disk. `mark` is what a MARK
@@ -239,7 +240,7 @@ class Journal:
 
     # What happens
 
-    def append(self, message: Message, placed: list[object]) -> None:
+    def append(self, message: Message, placed: list[Any]) -> None:
         """A message took places: queue, entry, queue, entry…"""
         segment = self.current
         assert segment is not None
@@ -249,8 +250,8 @@ class Journal:
         segment.message_size += write_message(out, message, count, self.group)
         at += PLACES_AT
         for number in range(count):
-            queue: Queue = placed[2 * number]  # type: ignore[assignment]
-            entry: Entry = placed[2 * number + 1]  # type: ignore[assignment]
+            queue: Queue = placed[2 * number]
+            entry: Entry = placed[2 * number + 1]
             ledger: Ledger = queue.ledger  # type: ignore[assignment]
             write_place(out, at, ledger.queue_id, entry.seq, entry.expires_at, entry.delivery_count, number)
             entry.location = segment.number << 32 | segment.size + at

@@ -32,7 +32,7 @@ class PagedStorage(Storage):
     work: Work
 
     def __init__(self, journal: Journal, spill: Journal, sizes: Sizes) -> None:
-        Storage.__init__(self, sizes)
+        Storage.__init__(self, sizes, journal)
         self.pages = True
         self.journal = journal
         self.spill = spill
@@ -109,7 +109,7 @@ class PagedStorage(Storage):
     def fetch(self, entry: Entry) -> Message:
         if not is_stub(entry.message):
             return entry.message
-        log = self._log(entry.location)
+        log = self._log_of(entry.location)
         segment, offset = log.place_of(entry.location)
         place = read_place(log.read(segment, offset, PLACE_SIZE), 0)
         start = offset - PLACES_AT - PLACE_SIZE * place.number
@@ -138,13 +138,13 @@ class PagedStorage(Storage):
     def lose(self, queue: Queue, location: int, body_size: int) -> None:
         # Nothing is written of it: perhaps another start can read it.
         self.damaged_count += 1
-        self._log(location).release(location)
+        self._log_of(location).release(location)
         if location >> 32 < SPILL_NUMBER and queue.ledger is not None:
             ledger_of(queue).live_count -= 1
             ledger_of(queue).live_bytes -= body_size
 
     def release(self, entry: Entry) -> None:
-        self._log(entry.location).release(entry.location)
+        self._log_of(entry.location).release(entry.location)
         entry.location = 0
 
     def forget(self, page: Page, settler: Settler | None) -> None:
@@ -164,5 +164,5 @@ class PagedStorage(Storage):
         elif settler is not None:
             settler.settle(entry)
 
-    def _log(self, location: int) -> Journal:
+    def _log_of(self, location: int) -> Journal:
         return self.spill if location >> 32 >= SPILL_NUMBER else self.journal

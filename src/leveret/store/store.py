@@ -30,7 +30,6 @@ from errno import EOVERFLOW
 from functools import partial
 from typing import Any
 
-from leveret.broker.message import Message
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Traffic
@@ -144,9 +143,6 @@ class Store(PagedStorage):
     def position(self) -> int:
         self.write_places()
         return self.journal.batch if self._changes else self.journal.position()
-
-    def append(self, message: Message, placed: list[Any]) -> None:
-        self.journal.append(message, placed)
 
     def put(self, kind: str, vhost: str, name: str, value: dict[str, Any]) -> None:
         if "arguments" in value:
