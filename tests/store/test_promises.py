@@ -293,3 +293,32 @@ def test_client_that_goes_while_its_deletion_waits_stops_nobody(held: Held) -> N
         eventually(lambda: other.declare("old", durable=True) == count)
         other.send(method(1, spec.QueueDeclare("mortal", passive=True)))
         assert other.expect(spec.ChannelClose).reply_code == 404
+
+
+def test_what_a_commit_makes_room_for_comes_after_its_answer(held: Held) -> None:
+    """SPEC §2.4: also when the answer waits for the disk; and if it never comes, others get it."""
+    with held.login() as client, held.login() as other:
+        client.send(*publish(1, "q", b"x", PERSISTENT))
+        client.call(spec.TxSelect(), spec.TxSelectOk)
+        client.call(spec.BasicConsume("q", "t"), spec.BasicConsumeOk)
+        assert client.delivery() == b"x"
+        held.gate.clear()
+        client.send(method(1, spec.BasicNack(1, requeue=True)), method(1, spec.TxCommit()))
+        assert client.silent(SHORT_S)
+        held.gate.set()
+        client.expect(spec.TxCommitOk)
+        assert client.delivery() == b"x"
+        other.call(spec.BasicConsume("q", "o", arguments={"x-priority": -1}), spec.BasicConsumeOk)
+        held.gate.clear()
+        client.send(method(1, spec.BasicNack(2, requeue=True)), method(1, spec.TxCommit()))
+        assert client.silent(SHORT_S)
+        held.node.call(lambda: cut_off_waiting(held.node))
+        assert other.delivery() == b"x"
+        held.gate.set()
+
+
+def cut_off_waiting(node: InProcess) -> None:
+    """Cut the connections whose answer waits for the disk."""
+    for transport in list(node.node.transports):
+        if transport.connection is not None and transport.connection.awaiting:
+            transport.abort()

@@ -236,10 +236,14 @@ def on_tx_commit(channel: "Channel", m: TxCommit) -> None:
 
     def done() -> None:
         # RabbitMQ: what the acknowledgements make room for comes after the answer.
-        when_stored(channel, TxCommitOk())
-        channel.after_settling()
+        channel.queues_waiting += commit.later
+        if channel.stopped:
+            channel.after_commit()
+        else:
+            when_stored(channel, TxCommitOk(), channel.after_commit)
 
-    channel.session.do(Commit(transaction, channel.session.now, channel.return_message, done))
+    commit = Commit(transaction, channel.session.now, channel.return_message, done)
+    channel.session.do(commit)
 
 
 def on_tx_rollback(channel: "Channel", m: TxRollback) -> None:

@@ -29,6 +29,7 @@ cdef class Channel:
     cdef public object vhost
     cdef public Output output
     cdef public int state
+    cdef public bint stopped
     cdef public object incoming
     cdef public Confirms confirms
     cdef public object transaction
@@ -40,6 +41,7 @@ cdef class Channel:
     cdef public str last_queue_name
     cdef public object reply_consumer
     cdef public list held_cancels
+    cdef public list queues_waiting
     cdef public Tally tally
     cdef public Routes routes
     cdef Py_ssize_t _turn

@@ -101,11 +101,13 @@ class Channel:
         "number",
         "output",
         "prefetch",
+        "queues_waiting",
         "reply_consumer",
         "routes",
         "session",
         "shared",
         "state",
+        "stopped",
         "tally",
         "transaction",
         "unacked",
@@ -119,6 +121,7 @@ class Channel:
         self.vhost: VirtualHost = session.vhost
         self.output: Output = session.output
         self.state = CHANNEL_STARTING
+        self.stopped = False
         self.incoming: Incoming | None = None
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
@@ -130,6 +133,8 @@ class Channel:
         self.last_queue_name = ""
         # Not one of the others: RabbitMQ lets one of those have its tag.
         self.reply_consumer: Subscriber | None = None
+        # Queues that go on when the commit in hand is answered.
+        self.queues_waiting: list[Queue] = []
         # What is said of cancelled consumers when an answer that goes first has gone.
         self.held_cancels: list[Method] | None = None
         self.tally = Tally()
@@ -512,6 +517,13 @@ class Channel:
         if self.shared.limited():
             self.resume_consumers()
 
+    def after_commit(self) -> None:
+        """The commit is answered: let those go on for whom it has made room."""
+        queues, self.queues_waiting = self.queues_waiting, []
+        self.after_settling()
+        for queue in queues:
+            dispatch(queue)
+
     def resume_consumers(self) -> None:
         """Count in again every consumer that may have room, beginning with another one each time."""
         consumers = self._all_consumers()
@@ -594,6 +606,7 @@ class Channel:
 
     def stop(self) -> list[Subscriber]:
         """Stop publishing and consuming, for good: the consumers, which must leave now. It counts with its vhost's then."""
+        self.stopped = True
         # What is not confirmed by now never is: the number may be another channel's when it could be.
         self.confirms = None
         self.routes.forget()
@@ -601,6 +614,10 @@ class Channel:
         self.tally = self.routes.tally = Tally()
         consumers = list(self.consumers.values())
         self.consumers = {}
+        # The answer they waited for never comes.
+        for queue in self.queues_waiting:
+            queue.defer_dispatch()
+        self.queues_waiting = []
         close_reply_to(self)
         if self.incoming is not None:
             self.session.count_incomplete(-len(self.incoming.body))

@@ -7,7 +7,7 @@ from leveret.broker.work cimport Task, Work
 
 cdef class Settle(Task):
     cdef bint _rejected
-    cdef bint _later
+    cdef list _later
     cdef list _entries
     cdef object _done
     cdef Py_ssize_t _at
@@ -20,9 +20,9 @@ cdef class Requeue(Task):
     cdef object _done
     cdef Py_ssize_t _at
     cdef bint _refused
-    cdef bint _later
+    cdef list _later
     cdef dict _queues
     cdef dict _waiting
     cpdef bint run(self, Work work) except -1
 
-cdef _go_on(Queue queue, bint later)
+cdef _go_on(Queue queue, list later)

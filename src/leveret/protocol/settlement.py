@@ -1,7 +1,7 @@
 """Acknowledging and giving back many messages, in pieces that keep to the budget.
 
 `done` is called when all of them are settled. Consumers that share a limited window are not resumed here but by their
-channel, which gives each its turn. In a transaction what others get for it comes `later`, when the commit is answered.
+channel, which gives each its turn. In a transaction the queues concerned are left in `later`, and go on when it is answered.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,9 @@ class Settle(Task):
 
     __slots__ = ("_at", "_done", "_entries", "_later", "_rejected")
 
-    def __init__(self, entries: list[Entry], done: Callable[[], None], rejected: bool = False, later: bool = False) -> None:
+    def __init__(
+        self, entries: list[Entry], done: Callable[[], None], rejected: bool = False, later: list[Queue] | None = None
+    ) -> None:
         self._entries = entries
         self._done = done
         self._rejected = rejected
@@ -80,7 +82,9 @@ class Requeue(Task):
 
     __slots__ = ("_at", "_done", "_entries", "_later", "_queues", "_refused", "_waiting")
 
-    def __init__(self, entries: list[Entry], done: Callable[[], None], refused: bool = False, later: bool = False) -> None:
+    def __init__(
+        self, entries: list[Entry], done: Callable[[], None], refused: bool = False, later: list[Queue] | None = None
+    ) -> None:
         self._entries = entries
         self._later = later
         self._done = done
@@ -112,18 +116,18 @@ class Requeue(Task):
         return True
 
 
-def settlement(how: int, entries: list[Entry], done: Callable[[], None], later: bool = False) -> Task:
+def settlement(how: int, entries: list[Entry], done: Callable[[], None], later: list[Queue] | None = None) -> Task:
     """The task that settles these entries so."""
     if how == REQUEUED:
         return Requeue(entries, done, True, later)
     return Settle(entries, done, how == REJECTED, later)
 
 
-def _go_on(queue: Queue, later: bool) -> None:
-    if later:
-        queue.defer_dispatch()
-    else:
+def _go_on(queue: Queue, later: list[Queue] | None) -> None:
+    if later is None:
         dispatch(queue)
+    else:
+        later.append(queue)
 
 
 def _by_queue(entries: list[Entry]) -> dict[Queue, list[Entry]]:

@@ -45,12 +45,14 @@ def reply(channel: "Channel", no_wait: bool, method: Method) -> None:
         channel.output.write_method(channel.number, method)
 
 
-def when_stored(channel: "Channel", method: Method) -> None:
-    """Answer when all that was said up to now is on disk."""
+def when_stored(channel: "Channel", method: Method, then: Callable[[], None] | None = None) -> None:
+    """Answer when all that was said up to now is on disk, and then go on with this."""
 
     def answer() -> None:
         channel.output.write_method(channel.number, method)
         channel.output.wake()
+        if then is not None:
+            then()
 
     channel.session.do(Await(channel.broker.storage, answer))
 

@@ -54,10 +54,11 @@ class Transaction:
 class Reject(Task):
     """Rejects messages and buries each at once: the dead letters belong to the transaction too."""
 
-    __slots__ = ("_at", "_entries")
+    __slots__ = ("_at", "_entries", "_later")
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: list[Entry], later: list[Queue]) -> None:
         self._entries = entries
+        self._later = later
         self._at = 0
 
     def run(self, work: Work) -> bool:
@@ -73,14 +74,14 @@ class Reject(Task):
                 queue.burial.bury(*queue.dead.pop(), work)
             if consumer is not None and not consumer.active and not consumer.shared.limited():
                 queue.rotation.activate(consumer)
-                queue.defer_dispatch()
+                self._later.append(queue)
         return self._at == len(self._entries)
 
 
 class Commit(Task):
-    """Carries out a transaction in pieces; `done` is called when all of it is."""
+    """Carries out a transaction in pieces; `done` is called when all of it is. `later` are queues that must go on then."""
 
-    __slots__ = ("_at", "_done", "_group", "_now", "_partial", "_returned", "_settlements", "_transaction")
+    __slots__ = ("_at", "_done", "_group", "_now", "_partial", "_returned", "_settlements", "_transaction", "later")
 
     def __init__(
         self, transaction: Transaction, now: int, returned: Callable[[Message], None], done: Callable[[], None]
@@ -92,8 +93,9 @@ class Commit(Task):
         self._partial = False
         self._group = 0
         self._at = 0
+        self.later: list[Queue] = []
         self._settlements: list[Task] = [
-            Reject(entries) if how == REJECTED else settlement(how, entries, nothing, later=True)
+            Reject(entries, self.later) if how == REJECTED else settlement(how, entries, nothing, self.later)
             for how, entries in reversed(transaction.settlements)
         ]
 
@@ -107,6 +109,7 @@ class Commit(Task):
             work.storage.write_places()
         except BaseException:
             work.storage.abort(self._group)
+            self._let_queues_go_on()
             raise
         finally:
             work.storage.enter(0)
@@ -114,9 +117,15 @@ class Commit(Task):
             return False
         work.storage.commit(self._group)
         if self._partial:
+            self._let_queues_go_on()
             raise PreconditionFailed("partial tx completion")
         self._done()
         return True
+
+    def _let_queues_go_on(self) -> None:
+        """There will be no answer to wait for."""
+        for queue in self.later:
+            queue.defer_dispatch()
 
     def _go_on(self, work: Work) -> bool:
         publishes = self._transaction.publishes
