@@ -209,3 +209,8 @@ def test_applied_exchange_is_made_by_who_declared_it(broker: Broker) -> None:
     apply(broker, DeclareExchange("/", "x", "topic", True, False, True, {}, **WHO))
     exchange = broker.vhosts["/"].exchanges["x"]
     assert (exchange.kind, exchange.made_by, exchange.durable, exchange.internal) == ("topic", "u", True, True)
+
+
+def test_what_a_command_does_is_said_by_its_kind() -> None:
+    with pytest.raises(NotImplementedError):
+        Command(by="me", at=1).carry_out(default_broker())

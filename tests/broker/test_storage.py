@@ -2,7 +2,8 @@
 
 import pytest
 
-from leveret.broker.storage import Storage
+from leveret.broker.message import Origin, new_message
+from leveret.broker.storage import Log, Storage
 
 
 def test_nothing_is_paged_out_so_nobody_asks_for_a_stub() -> None:
@@ -11,3 +12,8 @@ def test_nothing_is_paged_out_so_nobody_asks_for_a_stub() -> None:
     assert not storage.pages
     with pytest.raises(NotImplementedError):
         storage.stub(1, 1, 1, 0, False)
+
+
+def test_what_a_log_does_is_said_by_those_there_are() -> None:
+    with pytest.raises(NotImplementedError):
+        Log().append(new_message(Origin("", "q", b""), b"", 14, 0, 1, 0), [])

@@ -42,9 +42,7 @@ def _push_within_limits(queue: Queue, message: Message, now: int) -> bool:
     entry = queue.accept_for_a_time(message, now, ttl_ms)
     consumer = None if queue.must_sync_first(message) else _who_can_take(queue, message)
     if consumer is not None:
-        queue.hand_over(entry, consumer)
-        if queue.ledger is not None:
-            queue.store_delivered(entry)
+        queue.hand_over_new(entry, consumer)
         _send(queue, entry, consumer)
         return True
     queue.keep(entry, ttl_ms)

@@ -4,7 +4,7 @@ It is a deterministic machine: its state depends on the commands it was given an
 
   accept, accept_for_a_time, keep, limit    a message comes: it gets its place in the order, is ready, is within the limits
   refuse                                    it does not
-  pass_on                                   it goes to a consumer at once
+  pass_on, hand_over_new                    it goes to a consumer at once
   first, remove_first, hand_over, take      the first one goes: to a consumer, by basic.get
   settle, reject, requeue                   it is acknowledged, not wanted, given back
   drop, expire, purge, apply, delete        what is ready goes; limits and times change
@@ -218,11 +218,6 @@ class Queue:
         if self.limits is not None:
             self.limits.trim(self)
 
-    def store_delivered(self, entry: Entry) -> None:
-        """In a durable queue, have a message stored that was given to a consumer at once, unless it is gone already."""
-        if entry.queue is not None and entry.message.flags & PERSISTENT:
-            self.storage.place(entry.message, self, entry)
-
     # The first one goes
 
     def first(self) -> Entry | None:
@@ -250,11 +245,15 @@ class Queue:
     def pass_on(self, message: Message, consumer: Consumer, now: int) -> Entry:
         """Accept a message and hand it over at once."""
         entry = self.accept(message, now)
-        self.hand_over(entry, consumer)
-        if self.ledger is not None:
-            # After that, for with no acknowledgement to come it is gone, and need not be stored at all.
-            self.store_delivered(entry)
+        self.hand_over_new(entry, consumer)
         return entry
+
+    def hand_over_new(self, entry: Entry, consumer: Consumer) -> None:
+        """Hand a message over that was accepted and never was ready."""
+        self.hand_over(entry, consumer)
+        # After that, for with no acknowledgement to come it is gone, and need not be stored at all.
+        if self.ledger is not None and entry.queue is not None and entry.message.flags & PERSISTENT:
+            self.storage.place(entry.message, self, entry)
 
     def hand_over(self, entry: Entry, consumer: Consumer) -> None:
         """A consumer has it: unacknowledged from now on, or gone if that consumer does not acknowledge."""
