@@ -70,6 +70,30 @@ def test_space_stays_within_twice_what_is_live_and_some_segments(rig: Rig) -> No
         assert size_on_disk(rig) <= 2 * live + 4 * SIZE + FILLER
 
 
+def test_space_stays_within_that_though_the_thread_that_reads_gets_no_processor() -> None:
+    """SPEC §8.4: once compaction is late, nothing is written until it has read."""
+    rig = Rig(segment_size=SIZE, apart=True)
+    rig.queue("q")
+    old = rig.queue("old")
+    rig.settle_down()
+    largest = 0
+    for number in range(400):
+        rig.publish(letter(bytes(FILLER)))
+        # What waits until that is read is one batch then.
+        largest = max(largest, len(rig.store.journal.out))
+        rig.turn()
+        settle_first(rig.vhost.queues["q"])
+        if number % 7 == 0:
+            rig.publish(letter(bytes(FILLER), "old"))
+        if number % 7 == 0 and old.ready_count > 5:
+            settle_first(old)
+        if number % 6 == 0:
+            rig.spiller.run(1)
+        rig.turn()
+        assert size_on_disk(rig) <= 2 * old.ready_count * (FILLER + 200) + 4 * SIZE + largest, number
+    assert len(rig.again().bodies("old")) == 5
+
+
 def test_all_dead_segments_go_without_more_traffic(rig: Rig) -> None:
     """SPEC §8.4: when a long queue has been emptied its space comes back, though nothing is written any more."""
     for _ in range(100):

@@ -3,13 +3,15 @@
 Always the oldest, so that a settlement never outlives the message it is about, nor goes before it:
 
   (1) A segment of which nothing is live goes at once. Else it begins when the files are more than twice what is live, and
-      three segments on top, or more in number than that would be; when space is short, as soon as it gives some.
+      two segments on top, or more in number than that would be; when space is short, as soon as it gives some. So there
+      is room for what is written until the file goes: at no moment are there more than twice what is live, and four.
   (2) Copied are live places, each with how often its message was given back by now. Nothing else needs a copy: a
       settlement is of a message that is not there, and a message that was given back has its place behind that, as it
       was moved since, or is being moved now.
   (3) The file is removed when the copies are on disk; with `sync = "os"` too.
   (4) While a transaction is being committed nothing is copied or removed: its records do not count yet.
-  (5) Batches are read and checked in the spiller's thread, one at a time; what is copied of them is in the loop.
+  (5) Batches are read and checked in the spiller's thread, one at a time; what is copied of them is in the loop. When
+      there is half a segment more than in (1), nothing is written meanwhile: writing never runs ahead of reading.
   (6) What cannot be read is said and not copied: its file is kept aside, and the next segment has its turn.
 """
 
@@ -27,7 +29,7 @@ from leveret.store.segment import BatchRead, Segment, batches_left
 if TYPE_CHECKING:
     from leveret.store.store import Store
 
-SPARE_SEGMENTS = 3
+SPARE_SEGMENTS = 2
 # A spill in which nothing is live is begun anew from this size on.
 SPILL_SPARE = 1 << 20
 # So many files more than the live messages would fill twice are too many, however small.
@@ -37,6 +39,16 @@ BATCH_COST = 20
 COPY_COST = 2
 
 log = logging.getLogger("leveret.store")
+
+
+def is_late(journal: Journal) -> bool:
+    """Whether the files have grown well beyond where compaction begins."""
+    size = live = 0
+    for segment in journal.segments.values():
+        if not segment.aside:
+            size += segment.size
+            live += segment.live_size
+    return size > 2 * live + SPARE_SEGMENTS * journal.segment_size + journal.segment_size // 2
 
 
 def oldest_to_clean(journal: Journal, short: bool = False) -> Segment | None:
@@ -85,11 +97,11 @@ class Clean(Task):
     Each batch is read and checked in the spiller's thread (`read`), where nobody waits for a confirm.
     """
 
-    __slots__ = ("_at", "_batch", "_batches", "_ended", "_file", "_first", "_journal", "_segment", "_span", "_store")
+    __slots__ = ("_at", "_batch", "_batches", "_ended", "_file", "_first", "_segment", "_span", "_store", "journal")
 
     def __init__(self, store: "Store", journal: Journal, segment: Segment) -> None:
         self._store = store
-        self._journal = journal
+        self.journal = journal
         self._segment = segment
         self._file = Unreliable(segment.file)
         # The first segment that may have copies.
@@ -116,10 +128,10 @@ class Clean(Task):
             self._store.compaction.wait_for_groups(self)
             return True
         if not segment.live_count:
-            self._store.compaction.cleaned(self._journal, segment, self._copies())
+            self._store.compaction.cleaned(self.journal, segment, self._copies())
             return True
-        assert self._journal.current is not None
-        self._first = self._first or self._journal.current.number
+        assert self.journal.current is not None
+        self._first = self._first or self.journal.current.number
         while work.left > 0:
             if self._batch is not None:
                 self._copy(work)
@@ -140,12 +152,12 @@ class Clean(Task):
         if segment.live_count:
             segment.damaged = True
             log.error("%s: %d messages are damaged and could not be copied", segment.name, segment.live_count)
-        self._store.compaction.cleaned(self._journal, segment, self._copies())
+        self._store.compaction.cleaned(self.journal, segment, self._copies())
 
     def _copies(self) -> list[Segment]:
         if not self._first:
             return []
-        return [segment for number, segment in self._journal.segments.items() if number >= self._first]
+        return [segment for number, segment in self.journal.segments.items() if number >= self._first]
 
     def read(self) -> int:
         """Read the next batch, if there is one; runs in the spiller's thread. How many octets that are."""
@@ -160,7 +172,7 @@ class Clean(Task):
 
     def _is_sound(self, batch: BatchRead) -> bool:
         """The spill's batches say nothing about what is in them; the checks of the file do."""
-        if not self._journal.spills:
+        if not self.journal.spills:
             return True
         start, end = batch.offset, batch.following
         return not overlaps(self._segment.read(start, end)[2], start, end)
@@ -199,7 +211,7 @@ class Clean(Task):
             live.append((offset, place))
         if live:
             work.left -= COPY_COST
-            self._journal.move(self._segment, batch.payload, self._at, count, live, self._store.moved)
+            self.journal.move(self._segment, batch.payload, self._at, count, live, self._store.moved)
 
 
 class Compaction:

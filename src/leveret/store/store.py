@@ -33,7 +33,7 @@ from typing import Any
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Traffic
-from leveret.store.cleaner import Clean, Compaction
+from leveret.store.cleaner import Clean, Compaction, is_late
 from leveret.store.committer import Committer, Job
 from leveret.store.holding import Hold
 from leveret.store.journal import BatchToWrite, Journal, Ledger, Removal, ledger_of
@@ -67,6 +67,7 @@ class Store(PagedStorage):
     __slots__ = (
         "_change_count",
         "_changes",
+        "_cleaning_reads",
         "_committed_in",
         "_committer",
         "_ids",
@@ -119,6 +120,8 @@ class Store(PagedStorage):
         self._writing = False
         self._writing_size = 0
         self._spilling_size = 0
+        # Whether a batch of the journal is being read for compaction.
+        self._cleaning_reads = False
         self.open_groups: set[int] = set()
         self._last_queue_id = last_queue_id
         self._next_group = last_group
@@ -298,6 +301,9 @@ class Store(PagedStorage):
     def _flush_journal(self) -> None:
         if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
             return
+        if self._cleaning_reads and is_late(self.journal):
+            # The thread that reads has little of the processor: more is written when that is done.
+            return
         batch, changes = self._taken.pop(0) if self._taken else self._take()
         self._writing = True
         self._writing_size = len(batch.data)
@@ -385,9 +391,13 @@ class Store(PagedStorage):
     def read_batch(self, clean: Clean) -> None:
         """Have the next batch read for this beside the committer, and go on with it then."""
         assert self._spiller is not None
+        if not clean.journal.spills:
+            self._cleaning_reads = True
         self._spiller.put(Job(clean, [], partial(self._batch_read, clean), sync=False))
 
     def _batch_read(self, clean: Clean, error: BaseException | None) -> None:
+        if not clean.journal.spills:
+            self._cleaning_reads = False
         if not self.is_over(error):
             self.work.add(clean)
             self._on_synced()
