@@ -308,24 +308,32 @@ class Rig:
     def check(self, unacked: Iterable[Entry] | None = None) -> None:
         """Look at the invariants; given all that is unacknowledged, also whether storage has that and nothing else."""
         self.broker.storage.write_places()
-        held: list[int] = []
+        held: dict[int, int] = {}
         for queue in self.queues():
             check_counts(queue)
             entries = [*queue.backlog.front.entries(), *behind(queue), *(entry for entry, _ in queue.dead)]
             self._check_placed(queue, entries)
-            held += [entry.location for entry in entries if entry.location]
-            held += self._check_pages(queue)
+            self._hold(held, [(entry.location, entry.message.body_size) for entry in entries if entry.location])
+            self._hold(held, self._check_pages(queue))
         for entry in unacked or []:
             self._check_placed(entry.queue, [entry])
             if entry.location:
-                held.append(entry.location)
-        self._check_live(held)
+                self._hold(held, [(entry.location, entry.message.body_size)])
+        self._check_live(list(held))
         if unacked is not None and self._at_rest():
             self._check_ledgers(list(unacked))
             for log in (self.store.journal, self.store.spill):
-                count = len([location for location in held if self._log(location) is log])
+                bodies = [size for location, size in held.items() if self._log(location) is log]
                 live = sum(segment.live_count for segment in log.segments.values())
-                assert live == count, f"{live} places are live where {count} are held, in {sorted(log.segments)}"
+                assert live == len(bodies), f"{live} places are live where {len(bodies)} are held, in {sorted(log.segments)}"
+                size = sum(segment.live_body_bytes for segment in log.segments.values())
+                assert size == sum(bodies), f"{size} octets are live where {sum(bodies)} are held"
+
+    def _hold(self, held: dict[int, int], places: list[tuple[int, int]]) -> None:
+        """Take note of these locations and bodies: each belongs to one."""
+        for location, size in places:
+            assert location not in held
+            held[location] = size
 
     def _check_ledgers(self, unacked: list[Entry]) -> None:
         """What a ledger counts is what its queue has in the journal."""
@@ -349,14 +357,14 @@ class Rig:
                 assert entry.location or not is_stub(entry.message)
                 assert not entry.location or self._log(entry.location) is self.store.spill
 
-    def _check_pages(self, queue: Queue) -> list[int]:
-        """The same of what is paged out; where it is."""
+    def _check_pages(self, queue: Queue) -> list[tuple[int, int]]:
+        """The same of what is paged out; where it is, and how long its body is."""
         found = []
         for record in records_of(queue):
             entry = self._paged_out(record)
             assert entry.message.body_size == record[2]
             self._check_placed(queue, [entry])
-            found.append(entry.location)
+            found.append((entry.location, record[2]))
         return found
 
     def _check_live(self, held: list[int]) -> None:

@@ -6,12 +6,14 @@ import random
 import pytest
 from tests.store.support import Rig, letter
 
+from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
 from leveret.store.cleaner import Clean
 
 SIZE = 1 << 16
 FILLER = 8000
+SIZES = Sizes(8, 1 << 16, 4, 2048)
 
 
 def settle_first(queue: Queue, count: int = 1) -> None:
@@ -92,6 +94,21 @@ def test_space_stays_within_that_though_the_thread_that_reads_gets_no_processor(
         rig.turn()
         assert size_on_disk(rig) <= 2 * old.ready_count * (FILLER + 200) + 4 * SIZE + largest, number
     assert len(rig.again().bodies("old")) == 5
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_small_messages_that_stay_do_not_keep_the_space_of_large_ones_that_went(paged: bool) -> None:
+    """SPEC §8.4: twice what is live, by octets: every second message is small and stays."""
+    rig = Rig(segment_size=SIZE, sizes=SIZES if paged else None)
+    rig.queue("q")
+    old = rig.queue("old")
+    for _ in range(200):
+        rig.publish(letter(b"old", "old"))
+        through(rig, 1)
+        assert size_on_disk(rig) <= 2 * old.ready_count * 200 + 4 * SIZE + FILLER
+    again = rig.restarted()
+    assert len(again.bodies("old")) == 200
+    again.check([])
 
 
 def test_all_dead_segments_go_without_more_traffic(rig: Rig) -> None:

@@ -161,21 +161,29 @@ def test_segment_begins_with_its_magic_and_a_salt_of_its_own_under_its_number() 
 def test_place_is_dead_once_it_is_settled_and_no_other(offsets: list[int]) -> None:
     """SPEC §8.4: which places are live is known one by one."""
     segment = Segment(1, "s", SimulatedDisk().create("s"), HEADER_SIZE, SALT)  # type: ignore[arg-type]
-    segment.live_count = segment.total_count = len(offsets) + 1
+    segment.place(len(offsets) + 1, 10)
     for offset in offsets:
         assert not segment.is_dead(offset)
-        segment.settle(offset)
+        segment.settle(offset, 10)
+        segment.settle(offset, 10)
         assert segment.is_dead(offset)
     assert segment.live_count == 1
+    assert segment.live_body_bytes == 10
     assert not segment.is_dead(max(offsets) + 24)
 
 
 def test_live_size_is_a_share_of_the_file() -> None:
-    """SPEC §8.4: what is live is guessed from how many places are, and how much of the file is messages."""
-    segment = Segment(1, "s", SimulatedDisk().create("s"), 1000, SALT)  # type: ignore[arg-type]
+    """SPEC §8.4: what is live is guessed from the bodies of live places, and how much of the file is messages."""
+    segment = Segment(1, "s", SimulatedDisk().create("s"), 20_000, SALT)  # type: ignore[arg-type]
     assert segment.live_size == 0
-    segment.live_count, segment.total_count, segment.message_size = 1, 4, 800
-    assert segment.live_size == 200
+    segment.message_size = 10_200
+    segment.place(1, 10_000)
+    segment.place(1, 72)
+    assert segment.live_size == 10_200
+    segment.settle(100, 10_000)
+    assert segment.live_size == 136
+    segment.settle(200, 72)
+    assert segment.live_size == 0
 
 
 def record(number: int, size: int) -> bytes:

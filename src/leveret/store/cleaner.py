@@ -23,7 +23,7 @@ from leveret.store.checks import overlaps
 from leveret.store.disk import File
 from leveret.store.journal import Journal
 from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT
-from leveret.store.records import read_head, read_place
+from leveret.store.records import body_size_at, read_head, read_place
 from leveret.store.segment import BatchRead, Segment, batches_left
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Clean(Task):
                 continue
             place = read_place(batch.payload, place_at)
             if self._store.is_gone(place):
-                self._segment.settle(offset)
+                self._segment.settle(offset, body_size_at(batch.payload, self._at))
                 continue
             place.delivery_count = self._store.count_of(place.queue, place.seq, place.delivery_count)
             place.delivered = place.delivered or batch.number <= self._store.delivered_up_to

@@ -54,6 +54,6 @@ cdef class Journal(Log):
     cpdef long long keep(self, Message message, Entry entry) except -1
     cpdef long long where(self, long long location) except -1
     @cython.locals(segment=Segment)
-    cpdef release(self, long long location)
+    cpdef release(self, long long location, long long body_size)
     @cython.locals(segment=Segment, entry=Entry, location="long long")
     cpdef unspill(self, list entries)

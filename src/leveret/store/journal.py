@@ -33,7 +33,7 @@ from leveret.store.layout import (
     SETTLE,
     SPILL_NUMBER,
 )
-from leveret.store.records import Place, copy_message, write_message, write_numbers, write_place
+from leveret.store.records import Place, body_size_at, copy_message, write_message, write_numbers, write_place
 from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, Segment, new_segment, seal, seal_unchecked, table_size
 
 log = logging.getLogger("leveret.store")
@@ -53,7 +53,7 @@ class Locations:
         self._journal = journal
 
     def settle(self, entry: Entry) -> None:
-        self._journal.release(entry.location)
+        self._journal.release(entry.location, entry.message.body_size)
         entry.location = 0
 
 
@@ -101,7 +101,7 @@ class Ledger:
 
     def settle(self, entry: Entry) -> None:
         """A stored message is gone from the queue."""
-        self._journal.release(entry.location)
+        self._journal.release(entry.location, entry.message.body_size)
         entry.location = 0
         self.live_count -= 1
         self.live_bytes -= entry.message.body_size
@@ -259,8 +259,7 @@ class Journal(Log):
             ledger.live_bytes += message.body_size
             ledger.written_count += 1
             at += PLACE_SIZE
-        segment.live_count += count
-        segment.total_count += count
+        segment.place(count, message.body_size)
         self.written_count += 1
 
     def keep(self, message: Message, entry: Entry) -> int:
@@ -270,8 +269,7 @@ class Journal(Log):
         at = len(self.out)
         segment.message_size += write_message(self.out, message, 1, 0)
         write_place(self.out, at + PLACES_AT, 0, entry.seq, entry.expires_at, entry.delivery_count, 0)
-        segment.live_count += 1
-        segment.total_count += 1
+        segment.place(1, message.body_size)
         self.written_count += 1
         return segment.number << 32 | segment.size + at + PLACES_AT
 
@@ -303,15 +301,15 @@ class Journal(Log):
             raise Damaged(f"{segment.name}: {size} octets at {offset} are damaged")
         return data[offset - first : offset - first + size]
 
-    def release(self, location: int) -> None:
-        """The place at this location is dead."""
+    def release(self, location: int, body_size: int) -> None:
+        """The place at this location, of a message with so many octets, is dead."""
         if self._moved and location in self._moved:
             location = self._moved.pop(location)
             self.segments[location >> 32].origins.pop(location & OFFSET_MASK, None)
         segment = self.segments.get(location >> 32)
         # Of a queue that is gone nothing was moved, and the segment may be gone too.
         if segment is not None:
-            segment.settle(location & OFFSET_MASK)
+            segment.settle(location & OFFSET_MASK, body_size)
             if segment.live_count == 0:
                 self.worth_cleaning = True
 
@@ -324,12 +322,12 @@ class Journal(Log):
                 continue
             entry.location = 0
             if self._moved:
-                self.release(location)
+                self.release(location, entry.message.body_size)
                 continue
             # Neighbours are in one file, mostly.
             if segment is None or segment.number != location >> 32:
                 segment = self.segments[location >> 32]
-            segment.settle(location & OFFSET_MASK)
+            segment.settle(location & OFFSET_MASK, entry.message.body_size)
             if segment.live_count == 0:
                 self.worth_cleaning = True
 
@@ -349,22 +347,22 @@ class Journal(Log):
         segment = self.current
         assert segment is not None
         place_at = len(self.out) + PLACES_AT
+        body_size = body_size_at(payload, at)
         copy_message(self.out, payload, at, count, len(live))
         for number, (offset, place) in enumerate(live):
             marked = number | DELIVERED if place.delivered else number
             write_place(self.out, place_at, place.queue, place.seq, place.expires_at, place.delivery_count, marked)
             if moved is not None and moved(place, segment.number << 32 | segment.size + place_at):
-                old.settle(offset)
+                old.settle(offset, body_size)
                 place_at += PLACE_SIZE
                 continue
             origin = old.origins.pop(offset, old.number << 32 | offset)
-            old.settle(offset)
+            old.settle(offset, body_size)
             segment.origins[segment.size + place_at] = origin
             self._moved[origin] = segment.number << 32 | segment.size + place_at
             place_at += PLACE_SIZE
         segment.message_size += len(self.out) - place_at + len(live) * PLACE_SIZE + PLACES_AT
-        segment.live_count += len(live)
-        segment.total_count += len(live)
+        segment.place(len(live), body_size)
 
     def commit(self, group: int) -> None:
         """The records of a transaction count from now on."""

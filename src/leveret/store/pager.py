@@ -7,19 +7,16 @@ committer has been given everything that is to be read.
 from collections.abc import Callable
 from functools import partial
 
-from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
+from leveret.broker.message import Entry, Message, is_stub, new_entry
 from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.storage import STORED, Settler, Storage
 from leveret.broker.work import Work
-from leveret.store.journal import Journal, Ledger, ledger_of
+from leveret.store.journal import Journal, ledger_of
 from leveret.store.layout import HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.paging import Fetching, Filling, Reading, Unplaced, evict, page_out, page_out_all, stub_of
 from leveret.store.peeking import Peek
 from leveret.store.records import read_head, read_message, read_place
-
-# Stands for a message whose content is not needed any more.
-NO_MESSAGE = new_message(Origin("", "", b""), b"", 0, 0, 1, 0)
 
 Readable = Reading | Filling | Fetching | Peek
 
@@ -138,24 +135,22 @@ class PagedStorage(Storage):
     def lose(self, queue: Queue, location: int, body_size: int) -> None:
         # Nothing is written of it: perhaps another start can read it.
         self.damaged_count += 1
-        self._log_of(location).release(location)
+        self._log_of(location).release(location, body_size)
         if location >> 32 < SPILL_NUMBER and queue.ledger is not None:
             ledger_of(queue).live_count -= 1
             ledger_of(queue).live_bytes -= body_size
 
     def release(self, entry: Entry) -> None:
-        self._log_of(entry.location).release(entry.location)
+        self._log_of(entry.location).release(entry.location, entry.message.body_size)
         entry.location = 0
 
     def forget(self, page: Page, settler: Settler | None) -> None:
-        entry = new_entry(NO_MESSAGE, 0)
+        entry = new_entry(stub_of(0, 0), 0)
         for index in range(page.count):
             entry.seq = page.seq(index)
             entry.location = page.location(index)
             if entry.location:
-                if isinstance(settler, Ledger) and entry.location >> 32 < SPILL_NUMBER:
-                    # It is settled without its message, which nobody has here.
-                    settler.live_bytes -= page.body_size(index)
+                entry.message = stub_of(0, page.body_size(index))
                 self.forget_entry(entry, settler)
 
     def forget_entry(self, entry: Entry, settler: Settler | None) -> None:

@@ -43,6 +43,7 @@ cpdef Message read_message(bytes data, Py_ssize_t at)
 cpdef check_room(Py_ssize_t size, Py_ssize_t at, Py_ssize_t length)
 @cython.locals(frames=Py_ssize_t)
 cpdef Py_ssize_t content_size(Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
+cpdef long long body_size_at(bytes data, Py_ssize_t at) except -1
 cpdef Py_ssize_t content_size_at(bytes data, Py_ssize_t at)
 @cython.locals(origin=Origin, name_end=Py_ssize_t, key_end=Py_ssize_t)
 cpdef Origin origin_of(bytes address)

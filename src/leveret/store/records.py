@@ -223,6 +223,11 @@ def content_size(header_size: int, body_size: int, frame_size: int) -> int:
     return header_size + 8 + body_size + 8 * frames
 
 
+def body_size_at(data: bytes, at: int) -> int:
+    check_room(len(data), at, PLACES_AT)
+    return u64_at(data, at + 24)
+
+
 def content_size_at(data: bytes, at: int) -> int:
     return content_size(u32_at(data, at + 16), u64_at(data, at + 24), u32_at(data, at + 20))
 

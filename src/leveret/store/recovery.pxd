@@ -2,7 +2,7 @@ cimport cython
 from leveret.broker.pages cimport Pages
 from leveret.octets cimport Octets, Room, put_u32, put_u64, u16_at, u32_at, u64_at
 from leveret.store.journal cimport Journal
-from leveret.store.records cimport check_room, group_at, place_offset, record_size
+from leveret.store.records cimport body_size_at, check_room, group_at, place_offset, record_size
 from leveret.store.segment cimport Segment
 
 cdef int FOUND_SIZE, MESSAGE, COMMIT, SETTLE, PURGE, REQUEUE, MARK, KIND_MASK, DELIVERED
@@ -60,5 +60,5 @@ cdef class Recovery:
     cdef Gone _gone_of(self, long long queue)
     @cython.locals(payload=bytes, p=Octets, length=Py_ssize_t, delivered=bint)
     cdef _place(self, Segment segment, object batch, Py_ssize_t at, Py_ssize_t end, dict found)
-    @cython.locals(p=Octets, count=long, number=long, group="long long", counts=bint, place_at=Py_ssize_t, queue="long long", seq="long long", gone=Gone, places=Found, location="long long", before=bint)
+    @cython.locals(p=Octets, count=long, number=long, body_size="long long", group="long long", counts=bint, place_at=Py_ssize_t, queue="long long", seq="long long", gone=Gone, places=Found, location="long long", before=bint)
     cdef _place_message(self, Segment segment, long long start, bytes payload, Py_ssize_t at, dict found, bint delivered)

@@ -28,7 +28,7 @@ from leveret.store.disk import Disk
 from leveret.store.journal import PREFIX, Journal, ledger_of
 from leveret.store.layout import COMMIT, DELIVERED, KIND_MASK, MARK, MESSAGE, PURGE, REQUEUE, SETTLE
 from leveret.store.paging import Reading
-from leveret.store.records import check_room, group_at, place_offset, read_numbers, record_size
+from leveret.store.records import body_size_at, check_room, group_at, place_offset, read_numbers, record_size
 from leveret.store.segment import (
     HEADER_SIZE,
     BatchRead,
@@ -147,7 +147,7 @@ class Found:
             seq = u64_at(p, at)
             location = u64_at(p, at + 8)
             if order is not None and number + 1 < self.count and self.seq(order[number + 1]) == seq:
-                journal.release(location)
+                journal.release(location, u32_at(p, at + 16))
                 continue
             delivery_count = u32_at(p, at + 20)
             delivered = not clean or delivery_count & DELIVERED_BEFORE != 0
@@ -464,8 +464,8 @@ class Recovery:
         count = u16_at(p, at + 6)
         group = group_at(p, at)
         counts = group == 0 or group in self._committed
-        segment.live_count += count
-        segment.total_count += count
+        body_size = body_size_at(payload, at)
+        segment.place(count, body_size)
         segment.message_size += u32_at(p, at)
         check_room(len(payload), at, place_offset(0, count))
         for number in range(count):
@@ -478,11 +478,11 @@ class Recovery:
                 gone.highest = seq
             places = found.get(queue)
             if places is None or not counts or gone.has(seq):
-                segment.settle(start + place_at)
+                segment.settle(start + place_at, body_size)
             else:
                 location = segment.number << 32 | start + place_at
                 before = delivered or u16_at(p, place_at + 6) & DELIVERED != 0
-                places.add(seq, location, u64_at(p, at + 24), u16_at(p, place_at + 4), before)
+                places.add(seq, location, body_size, u16_at(p, place_at + 4), before)
                 if u64_at(p, at + 32) != 0 and u64_at(p, place_at + 16) != 0:
                     places.times.append(heap_item(u64_at(p, place_at + 16), seq))
 

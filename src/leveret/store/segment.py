@@ -46,6 +46,8 @@ HEADER_SIZE = _HEADER.size
 BATCH_HEAD_SIZE = _HEAD.size
 _TABLE_ROW = Struct("<II")
 GRANULE = 4
+# What a place counts besides its body, in the share of a file that is live.
+MESSAGE_COST = 64
 CHECKED_PIECE = 1 << 20
 # In place of a payload's check: nothing is said about it. One payload in four thousand million has this for its own.
 UNCHECKED = 0
@@ -63,10 +65,12 @@ class Segment:
     __slots__ = (
         "_dead",
         "aside",
+        "body_bytes",
         "checks",
         "damaged",
         "file",
         "first_batch",
+        "live_body_bytes",
         "live_count",
         "made",
         "message_size",
@@ -90,6 +94,9 @@ class Segment:
         self.written = size
         self.live_count = 0
         self.total_count = 0
+        # The bodies of all places, and of those that are live.
+        self.body_bytes = 0
+        self.live_body_bytes = 0
         # The octets of all messages in it: what else is said takes no space once it is copied.
         self.message_size = 0
         # The number of the first batch in it; 0 if there is none yet.
@@ -170,10 +177,20 @@ class Segment:
 
     @property
     def live_size(self) -> int:
-        """About how many octets are live."""
-        return self.message_size * self.live_count // self.total_count if self.total_count else 0
+        """About how many octets are live: of one message in several queues, the share of those that still have it."""
+        if self.total_count == 0:
+            return 0
+        live = self.live_body_bytes + self.live_count * MESSAGE_COST
+        return self.message_size * live // (self.body_bytes + self.total_count * MESSAGE_COST)
 
-    def settle(self, offset: int) -> None:
+    def place(self, count: int, body_size: int) -> None:
+        """A message with so many octets takes so many places."""
+        self.live_count += count
+        self.total_count += count
+        self.body_bytes += count * body_size
+        self.live_body_bytes += count * body_size
+
+    def settle(self, offset: int, body_size: int) -> None:
         """The place at `offset` is dead, as it may have been before: what a purge has said is gone is given free later."""
         at = offset >> GRANULE + 3
         dead = self._dead
@@ -183,6 +200,7 @@ class Segment:
         if dead[at] & bit == 0:
             dead[at] |= bit
             self.live_count -= 1
+            self.live_body_bytes -= body_size
 
     def is_dead(self, offset: int) -> bool:
         at = offset >> GRANULE + 3
