@@ -13,7 +13,7 @@ from leveret.broker.dispatch import push
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import make_origin
+from leveret.broker.rewrite import make_origin
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
 from leveret.wire.content import check_properties, frame_content

@@ -12,11 +12,11 @@ from leveret.broker.arguments import (
     EXPIRY_MAX_MS,
     ONLY_CLASSIC,
     ONLY_QUORUM,
-    Traits,
+    QueueSettings,
     check_queue_arguments,
     check_quorum_properties,
+    queue_settings_of,
     queue_type,
-    traits_of,
 )
 from leveret.errors import NotImplementedFault, PreconditionFailed
 from leveret.wire.values import Byte, Short, SignedInt, Table, Timestamp, UnsignedByte, UnsignedInt, UnsignedShort, Value
@@ -199,18 +199,20 @@ def test_queue_is_classic_unless_it_says_otherwise() -> None:
     assert queue_type({"x-queue-type": "quorum"}) == "quorum"
 
 
-# Traits
+# QueueSettings
 
 
-def said(traits: Traits) -> dict[str, Any]:
+def said(settings: QueueSettings) -> dict[str, Any]:
     """What differs from a queue without arguments."""
-    plain = Traits()
-    return {name: getattr(traits, name) for name in Traits.__slots__ if getattr(traits, name) != getattr(plain, name)}
+    plain = QueueSettings()
+    return {
+        name: getattr(settings, name) for name in QueueSettings.__slots__ if getattr(settings, name) != getattr(plain, name)
+    }
 
 
 def test_no_arguments_say_nothing() -> None:
-    assert said(traits_of({}, {}, {})) == {}
-    assert traits_of({}, {}, {}).overflow == "drop-head"
+    assert said(queue_settings_of({}, {}, {})) == {}
+    assert queue_settings_of({}, {}, {}).overflow == "drop-head"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_no_arguments_say_nothing() -> None:
     ],
 )
 def test_argument_says_one_thing(name: str, value: Value, field: str) -> None:
-    found = said(traits_of({name: value}, {}, {}))
+    found = said(queue_settings_of({name: value}, {}, {}))
     # A queue that limits deliveries also tells of them.
     assert found.pop("counts_deliveries", None) is (True if field == "delivery_limit" else None)
     assert found == {field: value}
@@ -249,16 +251,16 @@ NUMBERS = [
 @pytest.mark.parametrize("values", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
 def test_smallest_number_counts(key: str, field: str, values: tuple[int, int, int]) -> None:
     argument, policy, operator = values
-    assert getattr(traits_of({f"x-{key}": argument}, {key: policy}, {key: operator}), field) == 1
-    assert getattr(traits_of({}, {key: policy}, {}), field) == policy
-    assert getattr(traits_of({}, {}, {key: operator}), field) == operator
+    assert getattr(queue_settings_of({f"x-{key}": argument}, {key: policy}, {key: operator}), field) == 1
+    assert getattr(queue_settings_of({}, {key: policy}, {}), field) == policy
+    assert getattr(queue_settings_of({}, {}, {key: operator}), field) == operator
 
 
 def test_deliveries_are_counted_where_they_are_limited_or_the_queue_is_a_quorum() -> None:
-    assert traits_of({"x-queue-type": "quorum"}, {}, {}).counts_deliveries
-    assert traits_of({"x-delivery-limit": 3}, {}, {}).counts_deliveries
-    assert traits_of({}, {"delivery-limit": 3}, {}).counts_deliveries
-    assert not traits_of({}, {}, {}).counts_deliveries
+    assert queue_settings_of({"x-queue-type": "quorum"}, {}, {}).counts_deliveries
+    assert queue_settings_of({"x-delivery-limit": 3}, {}, {}).counts_deliveries
+    assert queue_settings_of({}, {"delivery-limit": 3}, {}).counts_deliveries
+    assert not queue_settings_of({}, {}, {}).counts_deliveries
 
 
 @pytest.mark.parametrize(
@@ -266,8 +268,8 @@ def test_deliveries_are_counted_where_they_are_limited_or_the_queue_is_a_quorum(
     [("dead-letter-exchange", "dead_letter_exchange"), ("dead-letter-routing-key", "dead_letter_routing_key")],
 )
 def test_argument_goes_before_policy(key: str, field: str) -> None:
-    assert said(traits_of({f"x-{key}": "a"}, {key: "b"}, {key: "c"})) == {field: "a"}
-    assert said(traits_of({}, {key: "b"}, {key: "c"})) == {field: "b"}
+    assert said(queue_settings_of({f"x-{key}": "a"}, {key: "b"}, {key: "c"})) == {field: "a"}
+    assert said(queue_settings_of({}, {key: "b"}, {key: "c"})) == {field: "b"}
 
 
 @pytest.mark.parametrize(
@@ -293,4 +295,4 @@ def test_who_goes_first_for_overflow(
         arguments = {**arguments, "x-overflow": argument}
     by_policy: Table = {} if policy is None else {"overflow": policy}
     by_operator: Table = {} if operator is None else {"overflow": operator}
-    assert traits_of(arguments, by_policy, by_operator).overflow == overflow
+    assert queue_settings_of(arguments, by_policy, by_operator).overflow == overflow

@@ -130,7 +130,7 @@ def test_many_removed_are_swept_out(chain: Chain) -> None:
     chain.put_back(taken)
     for at in range(1, 2501):
         chain.forget(entries[at], 3000 - at)
-    assert entries[1400].next is None, "a husk still holds what follows"
+    assert entries[1400].next is None, "a tombstone still holds what follows"
     assert seqs(chain) == [1, *range(2502, 3001)]
     chain.append(entry(3001))
     assert seqs(chain) == [3001]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leveret.broker.broker import Broker
-from leveret.broker.dead_letter import dead_letter, is_cycle, record_death
+from leveret.broker.dead_letter import as_dead_letter, is_cycle, record_death
 from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
+from leveret.broker.rewrite import carbon_copies, make_origin, rewritten
 from leveret.broker.vhost import VirtualHost
 from leveret.wire.content import body_of, properties_of
 from leveret.wire.properties import Properties
@@ -239,7 +239,7 @@ def test_policy_removed_in_the_meantime_drops(vhost: VirtualHost, grave: Queue, 
     queue = mortal(vhost)
     push(queue, letter(), NOW)
     queue.reject(take(queue))
-    queue.traits.dead_letter_exchange = None
+    queue.settings.dead_letter_exchange = None
     later(NOW)
     assert grave.ready_count == 0
 
@@ -292,7 +292,7 @@ def test_key_that_no_message_can_carry_loses_it_and_no_other(
     later(NOW)
     assert (grave.ready_count, len(queue.dead)) == (0, 0)
     assert "queue 'q' in vhost '/': a dead letter was dropped: short string of 256 octets" in caplog.text
-    queue.traits.dead_letter_routing_key = "k" * 255
+    queue.settings.dead_letter_routing_key = "k" * 255
     push(queue, letter(), NOW)
     queue.reject(take(queue))
     later(NOW)
@@ -375,7 +375,7 @@ WHOLE: dict[str, Any] = {
 )
 def test_story_from_elsewhere(letter: NewLetter, change: dict[str, Any], count: int) -> None:
     """What is no death is left out."""
-    message, _ = dead_letter(letter(headers={"x-death": [{**WHOLE, **change}]}), "expired", "q", "dlx", None, NOW)
+    message, _ = as_dead_letter(letter(headers={"x-death": [{**WHOLE, **change}]}), "expired", "q", "dlx", None, NOW)
     assert deaths(message) == [("q", "expired", count)]
 
 
@@ -383,7 +383,7 @@ def test_story_from_before_there_was_a_count(letter: NewLetter) -> None:
     """RabbitMQ's old versions wrote each death; they are counted."""
     old = {name: value for name, value in WHOLE.items() if name not in ("count", "time")}
     story: Value = [old, {**old, "queue": "p"}, old, old]
-    message, _ = dead_letter(letter(headers={"x-death": story}), "expired", "q", "dlx", None, NOW)
+    message, _ = as_dead_letter(letter(headers={"x-death": story}), "expired", "q", "dlx", None, NOW)
     assert deaths(message) == [("q", "expired", 4), ("p", "expired", 1)]
 
 
@@ -445,7 +445,7 @@ def test_odd_story_is_replaced(story: Value) -> None:
 def test_odd_count(letter: NewLetter, count: Value, after: int) -> None:
     whole: dict[str, Any] = {"time": Timestamp(5), "exchange": "", "routing-keys": ["q"]}
     story: Value = [{"queue": "q", "reason": "expired", "count": count, **whole}]
-    message, _ = dead_letter(letter(headers={"x-death": story}), "expired", "q", "dlx", None, NOW)
+    message, _ = as_dead_letter(letter(headers={"x-death": story}), "expired", "q", "dlx", None, NOW)
     assert deaths(message) == [("q", "expired", after)]
 
 
@@ -476,10 +476,10 @@ def test_blind_copies_are_routed_again_and_again(letter: NewLetter) -> None:
     """SPEC §3.6 BCC: dead letters go by these keys too, unless their queue has one for them; nobody is told of them."""
     message = letter(b"")
     message.origin = make_origin("", "q", ("b", "c"))
-    dead, keys = dead_letter(message, "rejected", "q", "dlx", None, NOW)
+    dead, keys = as_dead_letter(message, "rejected", "q", "dlx", None, NOW)
     assert (keys, dead.origin.blind) == (["q", "b", "c"], ("b", "c"))
     assert headers(dead)["x-death"][0]["routing-keys"] == ["q"]
-    again, keys = dead_letter(dead, "expired", "r", "dlx", "own", NOW)
+    again, keys = as_dead_letter(dead, "expired", "r", "dlx", "own", NOW)
     assert (keys, again.origin.blind) == (["own"], ())
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leveret.broker.arguments import traits_of
+from leveret.broker.arguments import queue_settings_of
 from leveret.broker.broker import Broker
 from leveret.broker.dispatch import cancel, push, subscribe
 from leveret.broker.expiry import STALE_MAX
@@ -209,7 +209,7 @@ def test_new_limit_holds_for_messages_already_there(vhost: VirtualHost, letter: 
     push(queue, letter(), 0)
     push(queue, letter(expiration="20"), 0)
     push(queue, letter(expiration="900"), 0)
-    queue.apply(traits_of({}, {"message-ttl": 50}, {}), 10)
+    queue.apply(queue_settings_of({}, {"message-ttl": 50}, {}), 10)
     push(queue, letter(), 20)
     later(20)
     assert ready(queue) == [1, 3, 4]
@@ -271,22 +271,22 @@ def test_consumer_that_comes_at_the_last_moment_keeps_it(
 
 
 def test_deleted_queue_leaves_no_timer(leased: Queue, vhost: VirtualHost, broker: Broker) -> None:
-    lease = leased.lease
-    assert lease is not None
+    expiry = leased.own_expiry
+    assert expiry is not None
     vhost.remove_queue(leased)
     assert broker.timers.next_at() == NEVER
-    lease.due(500)
+    expiry.due(500)
     assert broker.timers.next_at() == NEVER
 
 
 def test_lease_may_be_changed_and_ended(leased: Queue, later: Later) -> None:
-    leased.apply(traits_of({"x-expires": 100}, {"expires": 30}, {}), 10)
+    leased.apply(queue_settings_of({"x-expires": 100}, {"expires": 30}, {}), 10)
     later(39)
     assert not leased.deleted
-    leased.apply(traits_of({}, {}, {}), 39)
+    leased.apply(queue_settings_of({}, {}, {}), 39)
     later(1000)
     assert not leased.deleted
-    leased.apply(traits_of({}, {"expires": 30}, {}), 1000)
+    leased.apply(queue_settings_of({}, {"expires": 30}, {}), 1000)
     later(1030)
     assert leased.deleted
 

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leveret.broker.arguments import traits_of
+from leveret.broker.arguments import queue_settings_of
 from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
@@ -51,7 +51,7 @@ class Machine:
         self.work = Work()
         self.arguments: Table = {"x-max-priority": 3} if priorities else {}
         self.queue = Queue("q", "queue 'q'", self.work, self.arguments)
-        self.queue.burial = Kept()
+        self.queue.dead_letter_task = Kept()
         self.consumers = (Consumer("tag"), Consumer("no_ack", no_ack=True))
         self.log: list[Command] = []
         self.entries: dict[int, Entry] = {}
@@ -68,7 +68,7 @@ class Machine:
         self.work.now = now
 
     def _apply(self, which: int) -> None:
-        self.queue.apply(traits_of({**self.arguments, **DEAD, **ARGUMENTS[which]}, {}, {}), self.work.now)
+        self.queue.apply(queue_settings_of({**self.arguments, **DEAD, **ARGUMENTS[which]}, {}, {}), self.work.now)
 
     def _accept(self, message: Message, ttl_ms: int) -> int:
         entry = self.queue.accept_for_a_time(message, self.work.now, ttl_ms)
@@ -127,7 +127,9 @@ class Machine:
             "counts": (queue.ready_count, queue.ready_bytes, queue.unacked_count, queue.unacked_bytes),
             "unacked": [facts(entry) for entry in self.entries.values() if entry.queue is queue],
             "dead": [(facts(entry), reason) for entry, reason in queue.dead],
-            "tally": [getattr(queue.tally, name) for name in ("publish", "deliver", "get", "ack", "redeliver", "get_empty")],
+            "counters": [
+                getattr(queue.counters, name) for name in ("publish", "deliver", "get", "ack", "redeliver", "get_empty")
+            ],
         }
 
 
@@ -163,7 +165,7 @@ class Player:
         if queue.limits is not None and queue.limits.refuses(queue.backlog, size):
             self._tell("refuse", message)
             return
-        ttl_ms = queue.traits.ttl_ms_of(message)
+        ttl_ms = queue.settings.ttl_ms_of(message)
         if not queue.special and own_ms < 0 and queue.ready_count == 0 and self._draw(st.booleans()):
             self._tell("pass_on", message, self._draw(st.booleans()))
             return

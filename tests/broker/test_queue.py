@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from leveret.broker.arguments import traits_of
+from leveret.broker.arguments import queue_settings_of
 from leveret.broker.dispatch import cancel, dispatch, push, resume, subscribe
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
@@ -318,7 +318,7 @@ def limited(work: Work) -> Limited:
     def made(**arguments: Value) -> Queue:
         table: Table = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
         queue = Queue("q", "queue 'q' in vhost '/'", work, table)
-        queue.apply(traits_of(table, {}, {}), 0)
+        queue.apply(queue_settings_of(table, {}, {}), 0)
         return queue
 
     return made
@@ -374,7 +374,7 @@ def test_only_ready_messages_count(limited: Limited, message: NewMessage) -> Non
 
 def test_new_limit_drops_what_is_there(queue_with: NewQueue) -> None:
     queue = queue_with(5)
-    queue.apply(traits_of({}, {"max-length": 2}, {}), 0)
+    queue.apply(queue_settings_of({}, {"max-length": 2}, {}), 0)
     assert seqs(queue) == [4, 5]
 
 
@@ -523,7 +523,7 @@ def test_consumer_goes_on_when_a_new_limit_drops_a_message_too_large_for_it(
     subscribe(queue, listener)
     for size in (7, 7, 1):
         push(queue, message(size), 0)
-    queue.apply(traits_of({"x-max-length": 1}, {}, {}), 0)
+    queue.apply(queue_settings_of({"x-max-length": 1}, {}, {}), 0)
     work.drain()
     assert (listener.seqs, queue.ready_count) == ([1, 3], 0)
 

@@ -48,14 +48,14 @@ def test_queue_follows_and_is_restored(vhost: VirtualHost) -> None:
     queue = vhost.declare_queue("a.1", arguments={"x-max-length": 5})
     other = vhost.declare_queue("b.1")
     vhost.policies.set("p", "^a", {"max-length": 3, "dead-letter-exchange": "dlx"})
-    assert (queue.traits.max_length, queue.traits.dead_letter_exchange) == (3, "dlx")
+    assert (queue.settings.max_length, queue.settings.dead_letter_exchange) == (3, "dlx")
     assert following(queue) is vhost.policies.by_name["p"]
-    assert (other.policy, other.traits.max_length, other.special) == (None, None, False)
+    assert (other.policy, other.settings.max_length, other.special) == (None, None, False)
     vhost.policies.set("p", "^a", {"max-length": 4})
-    assert (queue.traits.max_length, queue.traits.dead_letter_exchange) == (4, None)
+    assert (queue.settings.max_length, queue.settings.dead_letter_exchange) == (4, None)
     vhost.policies.clear("p")
     assert following(queue) is None
-    assert (queue.traits.max_length, queue.traits.dead_letter_exchange) == (5, None)
+    assert (queue.settings.max_length, queue.settings.dead_letter_exchange) == (5, None)
 
 
 def test_cleared_policy_leaves_nothing_to_pay_for(vhost: VirtualHost, queue: Queue, letter: NewLetter) -> None:
@@ -73,26 +73,26 @@ def test_new_queue_and_exchange_follow_at_once(vhost: VirtualHost) -> None:
     vhost.policies.set("p", "^a", {"max-length": 3, "alternate-exchange": "ae"})
     vhost.operator_policies.set("o", "^a", {"max-length": 2})
     queue = vhost.declare_queue("a")
-    assert (queue.traits.max_length, queue.policy, queue.operator_policy) == (
+    assert (queue.settings.max_length, queue.policy, queue.operator_policy) == (
         2,
         vhost.policies.by_name["p"],
         vhost.operator_policies.by_name["o"],
     )
     assert vhost.declare_exchange("a", "direct").alternate == "ae"
-    assert vhost.declare_queue("b").traits.max_length is None
+    assert vhost.declare_queue("b").settings.max_length is None
 
 
 def test_operators_bound_is_not_exceeded(vhost: VirtualHost) -> None:
     """SPEC §7.6 operator policies: the smallest of argument, policy and operator's policy"""
     queue = vhost.declare_queue("q", arguments={"x-max-length": 10})
     vhost.operator_policies.set("o", "", {"max-length": 5})
-    assert queue.traits.max_length == 5
+    assert queue.settings.max_length == 5
     vhost.policies.set("p", "", {"max-length": 3})
-    assert queue.traits.max_length == 3
+    assert queue.settings.max_length == 3
     vhost.policies.set("p", "", {"max-length": 7})
-    assert queue.traits.max_length == 5
+    assert queue.settings.max_length == 5
     vhost.operator_policies.clear("o")
-    assert queue.traits.max_length == 7
+    assert queue.settings.max_length == 7
 
 
 def test_arguments_go_before_policy_for_dead_letters(vhost: VirtualHost) -> None:
@@ -100,8 +100,8 @@ def test_arguments_go_before_policy_for_dead_letters(vhost: VirtualHost) -> None
     arguments: Table = {"x-dead-letter-exchange": "mine", "x-dead-letter-routing-key": "my key"}
     queue, other = vhost.declare_queue("q", arguments=arguments), vhost.declare_queue("other")
     vhost.policies.set("p", "", {"dead-letter-exchange": "dlx", "dead-letter-routing-key": "key"})
-    assert (queue.traits.dead_letter_exchange, queue.traits.dead_letter_routing_key) == ("mine", "my key")
-    assert (other.traits.dead_letter_exchange, other.traits.dead_letter_routing_key) == ("dlx", "key")
+    assert (queue.settings.dead_letter_exchange, queue.settings.dead_letter_routing_key) == ("mine", "my key")
+    assert (other.settings.dead_letter_exchange, other.settings.dead_letter_routing_key) == ("dlx", "key")
 
 
 def test_overflow_changes_on_a_live_queue(vhost: VirtualHost, queue: Queue, letter: NewLetter) -> None:
@@ -408,7 +408,7 @@ def test_policy_reaches_ten_thousand_queues_in_pieces(vhost: VirtualHost, broker
     vhost.policies.set("p", "", {"max-length": 5}, apply_to="queues")
     assert 0 < done() <= REAPPLY_PIECE
     new = vhost.declare_queue("new")
-    assert new.traits.max_length == 5
+    assert new.settings.max_length == 5
     before = done()
     broker.work.begin()
     assert not broker.work.drain()
@@ -417,7 +417,7 @@ def test_policy_reaches_ten_thousand_queues_in_pieces(vhost: VirtualHost, broker
     while not broker.work.drain():
         broker.work.begin()
     assert done() == len(vhost.queues) == 10_000
-    assert all(queue.traits.max_length == 5 for queue in vhost.queues.values())
+    assert all(queue.settings.max_length == 5 for queue in vhost.queues.values())
 
 
 def test_policy_that_is_cleared_on_its_way_leaves_nothing(vhost: VirtualHost, broker: Broker) -> None:
@@ -429,7 +429,7 @@ def test_policy_that_is_cleared_on_its_way_leaves_nothing(vhost: VirtualHost, br
     vhost.policies.clear("p")
     while not broker.work.drain():
         broker.work.begin()
-    assert {queue.traits.max_length for queue in vhost.queues.values()} == {None}
+    assert {queue.settings.max_length for queue in vhost.queues.values()} == {None}
 
 
 def test_what_is_gone_meanwhile_follows_nothing(vhost: VirtualHost, broker: Broker) -> None:

@@ -165,7 +165,7 @@ def test_files_of_rabbitmq_are_imported(version: str) -> None:
     if version == "3.13":
         assert vhost.default_queue_type == "quorum"
         assert vhost.queues["plain"].arguments == {"x-queue-type": "quorum"}
-        assert vhost.queues["q"].traits.max_length == 10
+        assert vhost.queues["q"].settings.max_length == 10
         assert vhost.queues["q"].policy is vhost.policies.by_name["p"]
         assert (vhost.queues["amq.gen-x"].durable, vhost.queues["amq.gen-x"].auto_delete) == (False, True)
         assert vhost.exchanges["x"].alternate == "dead"

@@ -195,10 +195,10 @@ def test_policies(broker: Broker) -> None:
     assert vhost.policies.by_name["exchanges"].apply_to == "exchanges"
     assert list(vhost.operator_policies.by_name) == ["operator's"]
     queue = vhost.declare_queue("shop.q")
-    assert (queue.traits.max_length, queue.traits.expires_ms) == (1, 60000)
+    assert (queue.settings.max_length, queue.settings.expires_ms) == (1, 60000)
     assert vhost.declare_exchange("shop.x", "direct").alternate == "amq.fanout"
     assert vhost.exchanges["amq.headers"].alternate == "amq.direct"
-    assert broker.vhosts["/"].declare_queue("shop.q").traits.max_length is None
+    assert broker.vhosts["/"].declare_queue("shop.q").settings.max_length is None
 
 
 def test_parameters(broker: Broker) -> None:
@@ -219,7 +219,7 @@ def test_example_of_the_readme_is_taken(tmp_path: Path) -> None:
     broker = configured_broker(load(str(path), {}, {}))
     assert (list(broker.users), list(broker.vhosts)) == (["shop"], ["/", "orders"])
     assert broker.users["shop"].rights["orders"].allows("configure", "shop.q")
-    assert broker.vhosts["orders"].declare_queue("q").traits.max_length == 100_000
+    assert broker.vhosts["orders"].declare_queue("q").settings.max_length == 100_000
 
 
 # It runs

@@ -125,8 +125,8 @@ def mixed(plainest: Any, make: Callable[[random.Random], Any]) -> st.SearchStrat
     return st.sampled_from([plainest, *(make(dice) for _ in range(250))])
 
 
-def together(traits: list[Thing]) -> Thing:
-    return {name: value for trait in traits for name, value in trait.items()}
+def together(settings: list[Thing]) -> Thing:
+    return {name: value for trait in settings for name, value in trait.items()}
 
 
 wheres = st.sampled_from([(slot, number) for slot in range(SLOTS) for number in (1, 2)])

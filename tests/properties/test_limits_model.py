@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from leveret.broker.arguments import traits_of
+from leveret.broker.arguments import queue_settings_of
 from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
@@ -54,11 +54,11 @@ class Pair:
         self.timers = Timers()
         self.queue = Queue("q", "queue 'q' in vhost '/'", self.work, arguments, self.timers)
         self.died: list[tuple[Message, str]] = []
-        self.queue.burial = Collect(self.queue, self.died)
-        self.traits = traits_of({**arguments, "x-dead-letter-exchange": "x"}, {}, {})
+        self.queue.dead_letter_task = Collect(self.queue, self.died)
+        self.settings = queue_settings_of({**arguments, "x-dead-letter-exchange": "x"}, {}, {})
         # Its messages have no content to write a count into.
-        self.traits.counts_deliveries = False
-        self.queue.apply(self.traits, self.now)
+        self.settings.counts_deliveries = False
+        self.queue.apply(self.settings, self.now)
         self.work.now = self.now
         self.next_seq = 1
         self.ready: list[Item] = []
@@ -66,18 +66,18 @@ class Pair:
         self.expected: list[tuple[Message, str]] = []
 
     def accept(self) -> None:
-        rng, traits = self.rng, self.traits
+        rng, settings = self.rng, self.settings
         priority, ttl = rng.choice((0, 0, 1, 3, 9)), rng.choice((-1, -1, 0, 5, 20, 50))
         message = new_message(ORIGIN, b"", 14, rng.randrange(10), 10, priority << 24)
         message.ttl_ms = ttl
-        full = traits.overflow != "drop-head" and self.over(1, message.body_size)
+        full = settings.overflow != "drop-head" and self.over(1, message.body_size)
         assert push(self.queue, message, self.now) is not full
         if full:
-            if traits.overflow == "reject-publish-dlx":
+            if settings.overflow == "reject-publish-dlx":
                 self.expected.append((message, "maxlen"))
             return
-        times = [time for time in (ttl, traits.message_ttl_ms) if time is not None and time >= 0]
-        item = Item(message, self.next_seq, min(priority, traits.max_priority), self.now + min(times) if times else None)
+        times = [time for time in (ttl, settings.message_ttl_ms) if time is not None and time >= 0]
+        item = Item(message, self.next_seq, min(priority, settings.max_priority), self.now + min(times) if times else None)
         self.next_seq += 1
         if times and min(times) == 0:
             self.expected.append((message, "expired"))
@@ -114,7 +114,7 @@ class Pair:
         self.queue.requeue([entry for entry, _ in chosen])
         for _, item in chosen:
             item.count += 1
-            limit = self.traits.delivery_limit
+            limit = self.settings.delivery_limit
             if limit is not None and item.count > limit:
                 self.expected.append((item.message, "delivery_limit"))
             else:
@@ -132,13 +132,15 @@ class Pair:
             self.ready = []
 
     def over(self, count: int, size: int) -> bool:
-        traits = self.traits
-        if traits.max_length is not None and len(self.ready) + count > traits.max_length:
+        settings = self.settings
+        if settings.max_length is not None and len(self.ready) + count > settings.max_length:
             return True
-        return traits.max_bytes is not None and sum(item.message.body_size for item in self.ready) + size > traits.max_bytes
+        return (
+            settings.max_bytes is not None and sum(item.message.body_size for item in self.ready) + size > settings.max_bytes
+        )
 
     def trim(self) -> None:
-        while self.traits.overflow == "drop-head" and self.ready and self.over(0, 0):
+        while self.settings.overflow == "drop-head" and self.ready and self.over(0, 0):
             first = min(self.ready, key=Item.place)
             self.ready.remove(first)
             expired = first.expires_at is not None and first.expires_at <= self.now

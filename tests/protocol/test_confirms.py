@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from leveret.broker.counters import Counters
 from leveret.broker.storage import Storage
-from leveret.broker.tally import Tally
 from leveret.protocol.confirms import Confirms
 from leveret.wire.methods import encode_method
 from leveret.wire.output import Output
@@ -28,26 +28,26 @@ def frame(channel: int, ack: BasicAck | BasicNack) -> bytes:
 
 
 def test_nothing_published_is_nothing_told() -> None:
-    assert told(Confirms(1, Tally())) == b""
+    assert told(Confirms(1, Counters())) == b""
 
 
 @pytest.mark.parametrize("channel", [1, 255, 256, 2047, 65535])
 @pytest.mark.parametrize("number", [1, 255, 256, 70_000, 2**40])
 def test_one_message_is_told_alone(channel: int, number: int) -> None:
-    confirms = Confirms(channel, Tally())
+    confirms = Confirms(channel, Counters())
     confirms.told = number - 1
     confirms.published = number
     assert told(confirms) == frame(channel, BasicAck(number))
 
 
 def test_several_messages_are_told_together() -> None:
-    confirms = Confirms(7, Tally())
+    confirms = Confirms(7, Counters())
     confirms.published = 3
     assert told(confirms) == frame(7, BasicAck(3, multiple=True))
 
 
 def test_nothing_is_told_twice() -> None:
-    confirms = Confirms(1, Tally())
+    confirms = Confirms(1, Counters())
     confirms.published = 5
     told(confirms)
     assert told(confirms) == b""
@@ -69,7 +69,7 @@ def test_nothing_is_told_twice() -> None:
 def test_refused_messages_are_told_among_the_others(
     count: int, refused: list[int], expected: list[BasicAck | BasicNack]
 ) -> None:
-    confirms = Confirms(7, Tally())
+    confirms = Confirms(7, Counters())
     for number in range(1, count + 1):
         confirms.published = number
         if number in refused:
@@ -79,7 +79,7 @@ def test_refused_messages_are_told_among_the_others(
 
 
 def test_message_refused_by_several_queues_is_told_once() -> None:
-    confirms = Confirms(1, Tally())
+    confirms = Confirms(1, Counters())
     confirms.published = 1
     confirms.refuse()
     confirms.refuse()
@@ -87,7 +87,7 @@ def test_message_refused_by_several_queues_is_told_once() -> None:
 
 
 def test_large_numbers_are_refused_too() -> None:
-    confirms = Confirms(1, Tally())
+    confirms = Confirms(1, Counters())
     confirms.told, confirms.published = 2**40 - 2, 2**40
     confirms.refuse()
     assert told(confirms) == frame(1, BasicAck(2**40 - 1)) + frame(1, BasicNack(2**40))
@@ -116,7 +116,7 @@ def publish_to(confirms: Confirms, *storages: Slow) -> None:
 
 def test_each_message_waits_for_the_storage_of_its_queues() -> None:
     """SPEC §2.4: a queue whose log is slow does not hold up confirms of messages before those that went there."""
-    confirms, output = Confirms(1, Tally()), Output(lambda: None)
+    confirms, output = Confirms(1, Counters()), Output(lambda: None)
     quick, slow = Slow(), Slow()
     publish_to(confirms, quick)
     publish_to(confirms, quick, slow)

@@ -6,8 +6,8 @@ import pytest
 
 from leveret.broker.broker import default_broker
 from leveret.broker.consumer import Window
+from leveret.broker.counters import Counters
 from leveret.broker.message import Entry, Origin, new_entry, new_message
-from leveret.broker.tally import Tally
 from leveret.protocol.session import Session
 from leveret.protocol.subscriber import Subscriber
 from leveret.protocol.unacked import Unacked
@@ -42,14 +42,14 @@ class Listener:
         self.output = self.session.output
         self.output.frame_max = 131072
         self.unacked = Unacked()
-        self.channel_tally, self.tally = Tally(), Tally()
+        self.channel_counters, self.counters = Counters(), Counters()
         self.subscriber = Subscriber(
             "tag",
             channel,
             self.session,
             self.unacked,
-            self.channel_tally,
-            self.tally,
+            self.channel_counters,
+            self.counters,
             self.cancelled.append,
             no_ack=no_ack,
             exclusive=False,

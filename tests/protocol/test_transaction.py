@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.broker.arguments import traits_of
+from leveret.broker.arguments import queue_settings_of
 from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
@@ -106,7 +106,7 @@ def test_message_that_a_queue_refuses_makes_it_partial() -> None:
     """The rest is carried out all the same."""
     work = Work()
     queue, full, transaction = new_queue(work), new_queue(work), Transaction()
-    full.apply(traits_of({"x-max-length": 1, "x-overflow": "reject-publish"}, {}, {}), 0)
+    full.apply(queue_settings_of({"x-max-length": 1, "x-overflow": "reject-publish"}, {}, {}), 0)
     entries = taken(queue, 1)
     for _ in range(2):
         transaction.publish(message(), [full, queue], False)

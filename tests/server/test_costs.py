@@ -148,7 +148,7 @@ def set_policy(node: InProcess, vhost: VirtualHost, length: int) -> None:
     node.call(begin)
     while node.call(lambda: bool(node.node.broker.work)):
         time.sleep(0.001)
-    assert node.call(lambda: {queue.traits.max_length for queue in vhost.queues.values()}) == {length}
+    assert node.call(lambda: {queue.settings.max_length for queue in vhost.queues.values()}) == {length}
 
 
 def make_vhost(node: InProcess, name: str, count: int) -> VirtualHost:

@@ -339,7 +339,7 @@ def everything(rig: Rig, queue: Queue) -> dict[int, tuple[bytes, int]]:
             # It is being brought back, or was while it was asked for.
             rig.settle_down()
             continue
-        assert entry.seq > max(found, default=0) or queue.traits.max_priority
+        assert entry.seq > max(found, default=0) or queue.settings.max_priority
         assert entry.redelivered
         # Now: it may be a stub soon.
         found[entry.seq] = body(entry.message), entry.delivery_count

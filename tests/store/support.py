@@ -12,7 +12,7 @@ from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry, Message, is_stub, new_entry, new_message
 from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import make_origin
+from leveret.broker.rewrite import make_origin
 from leveret.broker.settings import Settings
 from leveret.broker.storage import Traffic
 from leveret.broker.vhost import VirtualHost
@@ -20,7 +20,7 @@ from leveret.store.committer import Committer, Job, carry_out
 from leveret.store.disk import Disk
 from leveret.store.journal import Journal
 from leveret.store.layout import PLACE_SIZE, SPILL_NUMBER
-from leveret.store.opening import Opened
+from leveret.store.opened import Opened
 from leveret.store.records import read_place
 from leveret.store.rows import Change, DefinitionsFile
 from leveret.wire.content import PERSISTENT, body_of, check_properties, frame_content
@@ -440,7 +440,7 @@ def check_counts(queue: Queue) -> None:
     seqs = [*(entry.seq for entry in front), *(record[0] for record in records), *(entry.seq for entry in back)]
     assert len(set(seqs)) == len(seqs)
     # What a quorum queue is given back stands as it came back.
-    assert queue.traits.max_priority or queue.traits.quorum or seqs == sorted(seqs)
+    assert queue.settings.max_priority or queue.settings.quorum or seqs == sorted(seqs)
 
 
 def facts(entry: Entry) -> Facts:

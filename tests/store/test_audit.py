@@ -321,7 +321,7 @@ def test_purge_between_two_pieces_of_a_commit_takes_no_part_of_it(budget: int) -
 def test_held_message_of_a_transaction_waits_for_its_commit() -> None:
     """SPEC §12 deliver = "synced": a message that is on disk without its COMMIT would never have been after a crash."""
     rig = Rig(segment_size=1 << 22, held=True)
-    rig.store.holds = True
+    rig.store.delivers_synced = True
     out = rig.queue("out")
     rig.settle_down()
     taker = Taker()

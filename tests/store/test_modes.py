@@ -13,7 +13,7 @@ from tests.server.support import Process
 from leveret.store.backup import backup
 from leveret.store.disk import Disk
 from leveret.store.modes import keep_from_others, write_private
-from leveret.store.opening import WriteAheadLog
+from leveret.store.opened import WriteAheadLog
 from leveret.store.repair import repair
 from leveret.store.rows import FILE_NAME
 from leveret.wire import spec

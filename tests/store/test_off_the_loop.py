@@ -7,7 +7,7 @@ from tests.store.simulated_disk import SimulatedFile
 from tests.store.support import Rig, StandIn, letter
 
 from leveret.broker.pages import Sizes
-from leveret.store.cleaner import Clean
+from leveret.store.compaction import Clean
 
 SIZES = Sizes(8, 1 << 16, 4, 1 << 12)
 

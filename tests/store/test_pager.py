@@ -4,8 +4,8 @@ import pytest
 from tests.store.support import Rig
 
 from leveret.broker.pages import Page, Sizes
+from leveret.store.page_transfer import Reading
 from leveret.store.pager import PagedStorage
-from leveret.store.paging import Reading
 
 
 def test_who_reads_is_said_by_the_store() -> None:

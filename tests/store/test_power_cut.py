@@ -32,10 +32,10 @@ import pytest
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.support import NOW, Contents, Facts, Rig, facts, letter
 
-from leveret.broker.chores import Discard
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
+from leveret.broker.queue_tasks import Discard
 from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.store import store as store_module
@@ -312,7 +312,7 @@ class Life:
 
     def refuse(self, entry: Entry) -> None:
         queue = entry.queue
-        if queue.traits.dead_letter_exchange is not None and not queue.deleted:
+        if queue.settings.dead_letter_exchange is not None and not queue.deleted:
             self.rejected.add((ledger_of(queue).queue_id, entry.seq))
         queue.reject(entry)
 
@@ -388,7 +388,7 @@ class Life:
                 if entry.message.flags & PERSISTENT:
                     self.settling[ledger_of(entry.queue).queue_id, entry.seq] = entry_facts
                 # Only what dies is somewhere else then, and was in one queue only.
-                if how == REJECTED and entry.queue.traits.dead_letter_exchange is not None:
+                if how == REJECTED and entry.queue.settings.dead_letter_exchange is not None:
                     self.rejecting.add(entry_facts[1])
         self.commit = Commit(transaction, self.rig.now, lambda message: None, self.on_committed)
 

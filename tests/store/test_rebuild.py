@@ -9,7 +9,7 @@ from tests.store.support import NOW, Rig, Taker, body, letter
 from leveret.broker.broker import add_guest
 from leveret.broker.dispatch import subscribe
 from leveret.broker.message import Entry, is_stub
-from leveret.broker.rewriting import make_origin
+from leveret.broker.rewrite import make_origin
 from leveret.broker.vhost import VirtualHost
 from leveret.wire.content import properties_of
 from leveret.wire.values import kind_of
@@ -110,7 +110,7 @@ def test_policies_are_followed_again(rig: Rig) -> None:
     assert queue.policy is not None
     assert queue.operator_policy is not None
     assert (queue.policy.name, queue.operator_policy.name) == ("high", "operator")
-    assert (queue.traits.max_length, queue.traits.overflow) == (2, "reject-publish")
+    assert (queue.settings.max_length, queue.settings.overflow) == (2, "reject-publish")
 
 
 def test_exchanges_queues_and_bindings_are_back_with_their_types(rig: Rig) -> None:
@@ -129,7 +129,7 @@ def test_exchanges_queues_and_bindings_are_back_with_their_types(rig: Rig) -> No
     found = again.queues["q"]
     assert (found.durable, found.auto_delete, found.owner, found.arguments) == (True, True, None, arguments)
     assert [kind_of(value) for value in found.arguments.values()] == [kind_of(value) for value in arguments.values()]
-    assert found.lease is not None
+    assert found.own_expiry is not None
     exchange = again.exchanges["out"]
     assert (exchange.kind, exchange.durable, exchange.auto_delete, exchange.internal) == ("headers", True, True, True)
     assert again.exchanges["in"].arguments["alternate-exchange"] == "out"

@@ -4,7 +4,7 @@ import pytest
 from tests.store.support import body, letter
 
 from leveret.broker.message import Message, new_message
-from leveret.broker.rewriting import make_origin
+from leveret.broker.rewrite import make_origin
 from leveret.store.layout import COMMIT, COUNT_MAX, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT, PURGE, REQUEUE, SETTLE
 from leveret.store.records import (
     ORIGINS_MAX,

@@ -3,7 +3,7 @@
 import pytest
 from tests.store.support import NOW, Rig, letter
 
-from leveret.broker.tally import Tally
+from leveret.broker.counters import Counters
 from leveret.protocol.confirms import Confirms
 from leveret.store.journal import ledger_of
 from leveret.wire.output import Output
@@ -123,7 +123,7 @@ def test_file_that_cannot_be_removed_is_a_failure(rig: Rig) -> None:
 def test_confirm_waits_for_the_sync_and_is_refused_when_that_fails(rig: Rig) -> None:
     """SPEC §8.2 and §8.7: a confirm is sent after the sync; if that fails, its message is refused."""
     output = Output(lambda: None)
-    confirms = Confirms(1, Tally())
+    confirms = Confirms(1, Counters())
 
     def heard() -> list[tuple[int, int]]:
         data = b"".join(bytes(piece) for piece in output.take())

@@ -1,7 +1,7 @@
 """Queue arguments: which there are, which values they take, and what they say together with the policies.
 
 Texts are RabbitMQ's. Arguments nobody knows are kept and ignored. Knows nothing of queues: it turns tables into a
-`Traits`, which the queue reads.
+`QueueSettings`, which the queue reads.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ INTEGERS = ("byte", "short", "signedint", "long", "unsignedbyte", "unsignedshort
 Check = Callable[[Value, Table], str | None]
 
 
-class Traits:
+class QueueSettings:
     """What makes a queue more than a list: limits, times and where dropped messages go. None is no limit.
 
     `stay_of` says of each message how long it stays (ms; -1 for ever), in place of all times to live.
@@ -94,31 +94,31 @@ FIRST = {
 }
 
 
-def traits_of(arguments: Table, policy: Table, operator_policy: Table) -> Traits:
+def queue_settings_of(arguments: Table, policy: Table, operator_policy: Table) -> QueueSettings:
     """What a queue's arguments and policies say together."""
-    traits = Traits()
+    settings = QueueSettings()
     for field, (argument, key) in SMALLEST.items():
         sources = ((arguments, argument), (policy, key), (operator_policy, key))
         given = [table[name] for table, name in sources if name in table]
         if given:
             smallest = min(int(value) for value in given)  # type: ignore[arg-type]
             # A policy may say any number, and times must stay within 64 bits.
-            setattr(traits, field, min(smallest, EXPIRY_MAX_MS) if field.endswith("_ms") else smallest)
+            setattr(settings, field, min(smallest, EXPIRY_MAX_MS) if field.endswith("_ms") else smallest)
     for field, (argument, key) in FIRST.items():
         value = arguments.get(argument, policy.get(key, operator_policy.get(key)))
         if isinstance(value, str):
-            setattr(traits, field, value)
-    traits.overflow = _overflow(arguments, {**policy, **operator_policy})
+            setattr(settings, field, value)
+    settings.overflow = _overflow(arguments, {**policy, **operator_policy})
     priority = arguments.get("x-max-priority", 0)
-    traits.max_priority = priority if isinstance(priority, int) else 0
-    traits.single_active_consumer = arguments.get("x-single-active-consumer") is True
-    traits.deduplicates = arguments.get("x-message-deduplication") is True
-    traits.consumer_timeout_ms = _consumer_timeout(arguments, policy)
-    traits.quorum = queue_type(arguments) == "quorum"
-    traits.counts_deliveries = traits.delivery_limit is not None or traits.quorum
+    settings.max_priority = priority if isinstance(priority, int) else 0
+    settings.single_active_consumer = arguments.get("x-single-active-consumer") is True
+    settings.deduplicates = arguments.get("x-message-deduplication") is True
+    settings.consumer_timeout_ms = _consumer_timeout(arguments, policy)
+    settings.quorum = queue_type(arguments) == "quorum"
+    settings.counts_deliveries = settings.delivery_limit is not None or settings.quorum
     # RabbitMQ: without a limit a quorum queue writes a message anew that a client gives back, behind all others.
-    traits.requeues_behind = traits.quorum and traits.delivery_limit is None
-    return traits
+    settings.requeues_behind = settings.quorum and settings.delivery_limit is None
+    return settings
 
 
 def _consumer_timeout(arguments: Table, policy: Table) -> int | None:

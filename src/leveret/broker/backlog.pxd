@@ -21,7 +21,7 @@ cdef class Backlog:
     cdef list _evictable
     cdef list _leaving
     cdef long long _leaving_bytes
-    cpdef suit(self, object traits)
+    cpdef suit(self, object settings)
     cpdef add(self, object queue, Entry entry)
     @cython.locals(entry=Entry)
     cpdef Entry bring(self, object queue)

@@ -23,7 +23,7 @@ from leveret.broker.message import Entry, is_stub
 from leveret.broker.pages import Page, Pages, Sizes
 
 if TYPE_CHECKING:
-    from leveret.broker.arguments import Traits
+    from leveret.broker.arguments import QueueSettings
     from leveret.broker.queue import Queue
 
 # One message may stay in memory where all others leave it, but not one as large as that.
@@ -72,9 +72,9 @@ class Backlog:
         self._leaving: list[Entry] | None = None
         self._leaving_bytes = 0
 
-    def suit(self, traits: "Traits") -> None:
+    def suit(self, settings: "QueueSettings") -> None:
         """Keep messages in the order that such a queue gives them; it is asked for before there are any."""
-        self.front = chain_for(self.front, traits)
+        self.front = chain_for(self.front, settings)
 
     # Coming and going
 
@@ -170,7 +170,7 @@ class Backlog:
 
     def _overflow(self, queue: "Queue", entry: Entry) -> None:
         """There is more than the window, and nothing is paged out yet."""
-        if queue.traits.pageable():
+        if queue.settings.pageable():
             self.begin_paging(queue.next_seq)
         else:
             self._leave(queue, entry)
@@ -268,7 +268,7 @@ class Backlog:
 
     def evict_unacked(self, queue: "Queue", entry: Entry) -> None:
         """Beyond the window even what is unacknowledged is only in storage; it is told of each that is handed out then."""
-        if not self._bounded or not queue.traits.pageable():
+        if not self._bounded or not queue.settings.pageable():
             return
         if self._evictable is None:
             self._evictable = []

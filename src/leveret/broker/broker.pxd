@@ -2,7 +2,7 @@ from leveret.broker.storage cimport Storage
 from leveret.broker.work cimport Work
 
 cdef class Broker:
-    cdef public object tally
+    cdef public object counters
     cdef public object churn
     cdef public object events
     cdef public long long epoch

@@ -21,13 +21,13 @@ from leveret.broker.command import (
     SetTopicPermissions,
     SetUserLimits,
 )
+from leveret.broker.counters import Counters
 from leveret.broker.events import Events
 from leveret.broker.patterns import BadPattern, Pattern
 from leveret.broker.queue import Queue
 from leveret.broker.rights import PERMISSIONS, Rights
 from leveret.broker.settings import Settings
 from leveret.broker.storage import Storage
-from leveret.broker.tally import Tally
 from leveret.broker.tenant_limit import USER_LIMITS, check_connection_limits, check_limits
 from leveret.broker.timers import Timers
 from leveret.broker.vhost import VirtualHost
@@ -53,6 +53,7 @@ class Broker:
     __slots__ = (
         "alarm",
         "churn",
+        "counters",
         "epoch",
         "events",
         "flow",
@@ -63,7 +64,6 @@ class Broker:
         "replies",
         "settings",
         "storage",
-        "tally",
         "throttled",
         "timers",
         "users",
@@ -76,7 +76,7 @@ class Broker:
         self.storage = storage or Storage()
         self.epoch = 1
         # Of vhosts that are gone.
-        self.tally = Tally()
+        self.counters = Counters()
         self.churn = Churn(self.settings.logins_by_source)
         self.events = Events()
         self.alarm = ""
@@ -139,7 +139,7 @@ class Broker:
         self.changed()
         vhost.close()
         # After its channels have added theirs.
-        self.tally.add(vhost.tally)
+        self.counters.add(vhost.counters)
         self.storage.remove_vhost(name)
         self.events.add("vhost.deleted", name, name)
 

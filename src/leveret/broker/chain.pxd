@@ -1,13 +1,13 @@
 cimport cython
 from leveret.broker.message cimport Entry, is_stub
 
-cdef int HUSKS_MAX
+cdef int TOMBSTONES_MAX
 
 cdef class Chain:
     cdef Entry _head
     cdef Entry _tail
     cdef list _requeued
-    cdef Py_ssize_t _husks
+    cdef Py_ssize_t _tombstones
     cpdef append(self, Entry entry)
     cpdef Entry first(self)
     cpdef remove(self, Entry entry)
@@ -26,7 +26,7 @@ cdef class Chain:
     @cython.locals(heads=list)
     cpdef list detach(self)
     @cython.locals(entry=Entry, requeued=list)
-    cdef _skip_husks(self)
+    cdef _skip_tombstones(self)
     cdef _sweep(self)
 
 cdef class Returns(Chain):

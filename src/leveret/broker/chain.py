@@ -3,8 +3,8 @@
 (1) What was given back stands, in order of seq (but see `Returns`), before everything that was never taken: whatever was
     taken came from the front, so every seq in `_requeued` is below every seq in the chain.
 (2) Not a list: a long one would have to be copied to grow, and the garbage collector would look through it.
-(3) An entry removed from the middle stays as a husk (`waiting` is False, its message gone) until it comes to the front,
-    or until there are more husks than entries.
+(3) An entry removed from the middle stays as a tombstone (`waiting` is False, its message gone) until it comes to the front,
+    or until there are more tombstones than entries.
 """
 
 from bisect import insort
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 from leveret.broker.message import Entry, is_stub
 
 if TYPE_CHECKING:
-    from leveret.broker.arguments import Traits
+    from leveret.broker.arguments import QueueSettings
 
-HUSKS_MAX = 1024
+TOMBSTONES_MAX = 1024
 
 
 class Chain:
     """Entries of one priority."""
 
-    __slots__ = ("_head", "_husks", "_requeued", "_tail")
+    __slots__ = ("_head", "_requeued", "_tail", "_tombstones")
 
     def __init__(self) -> None:
         self._head: Entry | None = None
         self._tail: Entry | None = None
         self._requeued: list[Entry] = []
-        self._husks = 0
+        self._tombstones = 0
 
     def append(self, entry: Entry) -> None:
         entry.waiting = True
@@ -39,8 +39,8 @@ class Chain:
 
     def first(self) -> Entry | None:
         """The entry that goes next."""
-        if self._husks != 0:
-            self._skip_husks()
+        if self._tombstones != 0:
+            self._skip_tombstones()
         if self._requeued:
             return self._requeued[len(self._requeued) - 1]
         return self._head
@@ -59,8 +59,8 @@ class Chain:
     def forget(self, entry: Entry, left: int) -> None:
         """Remove an entry from anywhere; `left` entries stay."""
         entry.waiting = False
-        self._husks += 1
-        if self._husks > HUSKS_MAX and self._husks > left:
+        self._tombstones += 1
+        if self._tombstones > TOMBSTONES_MAX and self._tombstones > left:
             self._sweep()
 
     def put_back(self, entries: list[Entry]) -> None:
@@ -119,7 +119,7 @@ class Chain:
                 entry.waiting = False
                 found.append(entry)
             else:
-                self._husks -= 1
+                self._tombstones -= 1
             entry = following
         if found and self.first() is None:
             self.append(found.pop(0))
@@ -133,7 +133,7 @@ class Chain:
         self._head = None
         self._tail = None
         self._requeued = []
-        self._husks = 0
+        self._tombstones = 0
         return heads
 
     def stubs(self, limit: int, body_bytes: int) -> list[Entry]:
@@ -155,16 +155,16 @@ class Chain:
             else:
                 self._tail.next = other._head
             self._tail = other._tail
-        self._husks += other._husks
+        self._tombstones += other._tombstones
         other._head = None
         other._tail = None
-        other._husks = 0
+        other._tombstones = 0
 
-    def _skip_husks(self) -> None:
+    def _skip_tombstones(self) -> None:
         requeued = self._requeued
         while requeued and not requeued[len(requeued) - 1].waiting:
             requeued.pop()
-            self._husks -= 1
+            self._tombstones -= 1
         if requeued:
             return
         entry = self._head
@@ -172,7 +172,7 @@ class Chain:
             self._head = entry.next
             entry.next = None
             entry = self._head
-            self._husks -= 1
+            self._tombstones -= 1
         if entry is None:
             self._tail = None
 
@@ -258,11 +258,11 @@ class Priorities(Chain):
         return self._levels[level]
 
 
-def chain_for(chain: Chain, traits: "Traits") -> Chain:
+def chain_for(chain: Chain, settings: "QueueSettings") -> Chain:
     """This chain, or an empty one of the kind that such a queue has: it is asked for before there are messages."""
-    if traits.max_priority:
-        return chain if isinstance(chain, Priorities) else Priorities(traits.max_priority)
-    if traits.quorum:
+    if settings.max_priority:
+        return chain if isinstance(chain, Priorities) else Priorities(settings.max_priority)
+    if settings.quorum:
         return chain if isinstance(chain, Returns) else Returns()
     return chain
 

@@ -1,6 +1,6 @@
 cimport cython
 from leveret.broker.message cimport Entry
-from leveret.broker.tally cimport Tally
+from leveret.broker.counters cimport Counters
 
 @cython.final
 cdef class Window:
@@ -16,7 +16,7 @@ cdef class Window:
 
 cdef class Consumer:
     cdef public str tag
-    cdef public Tally tally
+    cdef public Counters counters
     cdef public bint no_ack
     cdef public bint exclusive
     cdef public bint active

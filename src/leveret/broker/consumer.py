@@ -6,7 +6,7 @@ never learns who listens. One without acknowledgement uses no window, but waits 
 
 from typing import TYPE_CHECKING
 
-from leveret.broker.tally import Tally
+from leveret.broker.counters import Counters
 from leveret.wire.values import Table
 
 if TYPE_CHECKING:
@@ -50,13 +50,14 @@ class Window:
 class Consumer:
     """A basic.consume on one queue.
 
-    `window` is its own prefetch, `shared` its channel's; `tally` counts what it was given and has acknowledged, perhaps with
-    others of its channel and queue.
+    `window` is its own prefetch, `shared` its channel's; `counters` say what it was given and has acknowledged, perhaps
+    with others of its channel and queue.
     """
 
     __slots__ = (
         "active",
         "arguments",
+        "counters",
         "exclusive",
         "no_ack",
         "priority",
@@ -64,7 +65,6 @@ class Consumer:
         "shared",
         "subscribed",
         "tag",
-        "tally",
         "window",
     )
 
@@ -79,10 +79,10 @@ class Consumer:
         shared: Window | None = None,
         arguments: Table | None = None,
         priority: int = 0,
-        tally: Tally | None = None,
+        counters: Counters | None = None,
     ) -> None:
         self.tag = tag
-        self.tally = tally or Tally()
+        self.counters = counters or Counters()
         self.no_ack = no_ack
         self.exclusive = exclusive
         self.window = window or Window()

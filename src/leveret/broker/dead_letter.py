@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message, Origin, is_stub
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
+from leveret.broker.rewrite import carbon_copies, make_origin, rewritten
 from leveret.broker.storage import Damaged
 from leveret.broker.work import OCTETS_A_UNIT, Task, Work
 from leveret.wire.content import properties_of
@@ -35,7 +35,7 @@ DETAIL_TYPES = {"count": int, "time": int, "exchange": str, "routing-keys": list
 log = logging.getLogger("leveret.queue")
 
 
-class Burial(Task):
+class DeadLetterTask(Task):
     """Publishes what one queue has dropped, some at a time. What is only in storage is read first, not in the loop.
 
     `_fetched` says how many of the first ones have been.
@@ -56,7 +56,7 @@ class Burial(Task):
                 self._fetch(work)
                 return True
             self._fetched = max(0, self._fetched - 1)
-            self.bury(*dead.popleft(), work)
+            self.route(*dead.popleft(), work)
         return not dead
 
     def _fetch(self, work: Work) -> None:
@@ -79,13 +79,13 @@ class Burial(Task):
 
         self._queue.storage.fetch_all(self._queue, stubs, fetched)
 
-    def bury(self, entry: Entry, reason: str, work: Work) -> None:
+    def route(self, entry: Entry, reason: str, work: Work) -> None:
         """Publish one of them, and have storage forget it here."""
         work.left -= REWRITE_COST
         try:
             message = self._queue.storage.fetch(entry)
             work.left -= message.header_size // OCTETS_A_UNIT
-            self._bury(message, reason, work.now)
+            self._route(message, reason, work.now)
         except (ValueError, Damaged) as error:
             # Such as a routing key that no message can carry; those behind it must still be buried.
             log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
@@ -96,14 +96,14 @@ class Burial(Task):
         # Now, and not before: both are in one batch, or none.
         self._queue.buried(entry)
 
-    def _bury(self, message: Message, reason: str, now: int) -> None:
-        traits = self._queue.traits
-        exchange = self._vhost.exchanges.get(traits.dead_letter_exchange or "")
-        if traits.dead_letter_exchange is None or exchange is None:
+    def _route(self, message: Message, reason: str, now: int) -> None:
+        settings = self._queue.settings
+        exchange = self._vhost.exchanges.get(settings.dead_letter_exchange or "")
+        if settings.dead_letter_exchange is None or exchange is None:
             return
         counts = self._vhost.churn.dead_lettered
         counts[reason] = counts.get(reason, 0) + 1
-        dead, keys = dead_letter(message, reason, self._queue.name, exchange.name, traits.dead_letter_routing_key, now)
+        dead, keys = as_dead_letter(message, reason, self._queue.name, exchange.name, settings.dead_letter_routing_key, now)
         properties = properties_of(dead.content, dead.header_size)
         router = self._vhost.router
         queues = router.route_all(exchange, keys, properties)
@@ -120,7 +120,7 @@ class Burial(Task):
             log.warning("%s: dead letters of %s would go round for ever and are dropped", title, self._queue.title)
 
 
-def dead_letter(
+def as_dead_letter(
     message: Message, reason: str, queue_name: str, exchange: str, routing_key: str | None, now: int
 ) -> tuple[Message, list[str]]:
     """The message to publish to `exchange` in place of one that died, and its routing keys."""

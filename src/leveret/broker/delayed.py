@@ -1,7 +1,7 @@
 """The delayed message exchange: a message with a header x-delay is routed that many milliseconds later.
 
 An inner exchange of the type `x-delayed-type` chooses and checks bindings. What is delayed waits in a hidden queue, where
-it expires when it is due; what that queue drops is routed by `Release`, by the bindings of that moment. So a hundred
+it expires when it is due; what that queue drops is routed by `DelayedRelease`, by the bindings of that moment. So a hundred
 thousand messages that wait are one timer. Knows no clock.
 
   (1) Delayed is what has an x-delay of 1 to 2**32 - 1; everything else is routed at once.
@@ -14,15 +14,15 @@ thousand messages that wait are one timer. Knows no clock.
 
 from typing import TYPE_CHECKING
 
-from leveret.broker.arguments import INTEGERS, Traits
+from leveret.broker.arguments import INTEGERS, QueueSettings
 from leveret.broker.binding import Binding
-from leveret.broker.dead_letter import Burial
+from leveret.broker.dead_letter import DeadLetterTask
 from leveret.broker.exchange import Exchange
 from leveret.broker.exchange_types import PLAIN_TYPES
 from leveret.broker.hidden_queue import make_hidden_queue, remove_hidden_queue
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import rewritten
+from leveret.broker.rewrite import rewritten
 from leveret.errors import PreconditionFailed
 from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
@@ -36,16 +36,16 @@ DIGITS_MAX = 10
 SIGNED_INT_MAX = (1 << 31) - 1
 
 
-class Release(Burial):
+class DelayedRelease(DeadLetterTask):
     """Routes what has waited long enough, some at a time."""
 
     __slots__ = ("_exchange",)
 
     def __init__(self, vhost: "VirtualHost", queue: Queue, exchange: Exchange) -> None:
-        Burial.__init__(self, vhost, queue)
+        DeadLetterTask.__init__(self, vhost, queue)
         self._exchange = exchange
 
-    def _bury(self, message: Message, reason: str, now: int) -> None:
+    def _route(self, message: Message, reason: str, now: int) -> None:
         self._vhost.publish(self._exchange, undelayed(message), now)
 
 
@@ -74,11 +74,11 @@ class DelayedExchange(Exchange):
         self._inner.open(vhost)
         self._vhost = vhost
         self._waiting = make_hidden_queue(vhost, self.name, f"messages delayed by {self.title}", self.durable)
-        self._waiting.burial = Release(vhost, self._waiting, self)
-        traits = Traits()
-        traits.stay_of = delay_of
-        traits.dead_letter_exchange = self.name
-        self._waiting.apply(traits, vhost.work.now)
+        self._waiting.dead_letter_task = DelayedRelease(vhost, self._waiting, self)
+        settings = QueueSettings()
+        settings.stay_of = delay_of
+        settings.dead_letter_exchange = self.name
+        self._waiting.apply(settings, vhost.work.now)
 
     def close(self) -> None:
         self._inner.close()

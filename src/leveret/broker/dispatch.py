@@ -38,7 +38,7 @@ def _push_within_limits(queue: Queue, message: Message, now: int) -> bool:
     if queue.limits is not None and queue.limits.refuses(queue.backlog, message.body_size):
         queue.refuse(message, now)
         return False
-    ttl_ms: int = queue.traits.ttl_ms_of(message)
+    ttl_ms: int = queue.settings.ttl_ms_of(message)
     entry = queue.accept_for_a_time(message, now, ttl_ms)
     consumer = None if queue.must_sync_first(message) else _who_can_take(queue, message)
     if consumer is not None:
@@ -62,7 +62,7 @@ def _who_can_take(queue: Queue, message: Message) -> Consumer | None:
 
 def _reconsider(queue: Queue) -> None:
     """A message that has come may go before the one that is too large for some consumers."""
-    if queue.traits.max_priority:
+    if queue.settings.max_priority:
         queue.rotation.revive()
         dispatch(queue)
 

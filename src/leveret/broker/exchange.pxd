@@ -1,5 +1,5 @@
 cimport cython
-from leveret.broker.tally cimport Tally
+from leveret.broker.counters cimport Counters
 
 cdef class Exchange:
     cdef public str name
@@ -20,7 +20,7 @@ cdef class Exchange:
     cdef public bint is_queue
     cdef public long long mark
     cdef public long looks
-    cdef public Tally tally
+    cdef public Counters counters
     cpdef list match(self, str routing_key, object properties)
     @cython.locals(found=list, routing_key=str)
     cpdef list match_all(self, list routing_keys, object properties)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.broker.binding import Binding, Key
 from leveret.broker.command import NOBODY
-from leveret.broker.tally import Tally
+from leveret.broker.counters import Counters
 from leveret.errors import AccessRefused
 from leveret.wire.properties import Properties
 from leveret.wire.values import Table
@@ -31,6 +31,7 @@ class Exchange:
         "arguments",
         "auto_delete",
         "bindings",
+        "counters",
         "deleted",
         "durable",
         "inbound",
@@ -43,7 +44,6 @@ class Exchange:
         "name",
         "operator_policy",
         "policy",
-        "tally",
         "title",
         "varies",
     )
@@ -67,7 +67,7 @@ class Exchange:
         self.is_queue = False
         self.mark = 0
         self.looks = 0
-        self.tally = Tally()
+        self.counters = Counters()
 
     def match(self, routing_key: str, properties: Properties | None) -> list[object]:
         """The destinations of a message, some perhaps twice; the caller must not change the list."""

@@ -28,11 +28,11 @@ def heap_item(expires_at: int, seq: int) -> int:
 class Expiry(Timer):
     """The timer of one queue's messages.
 
-    `_entries` are those with a time of their own that are, or were, ready and in memory; `_cuts` the times that changes of
-    the queue's own have left to what was there then.
+    `_entries` are those with a time of their own that are, or were, ready and in memory; `_cutoffs` the times that changes
+    of the queue's own have left to what was there then.
     """
 
-    __slots__ = ("_cuts", "_entries", "_heap", "_queue", "_timers")
+    __slots__ = ("_cutoffs", "_entries", "_heap", "_queue", "_timers")
 
     def __init__(self, queue: "Queue", timers: Timers) -> None:
         Timer.__init__(self)
@@ -40,7 +40,7 @@ class Expiry(Timer):
         self._timers = timers
         self._heap: list[int] = []
         self._entries: dict[int, Entry] = {}
-        self._cuts: Cuts | None = None
+        self._cutoffs: TtlCutoffs | None = None
 
     def watch(self, entries: list[Entry]) -> None:
         """These have become ready."""
@@ -49,9 +49,9 @@ class Expiry(Timer):
                 self._watch(entry)
 
     def _watch(self, entry: Entry) -> None:
-        traits = self._queue.traits
+        settings = self._queue.settings
         # Of several priorities, the first to go is not the first to expire.
-        if entry.message.ttl_ms >= 0 or traits.max_priority > 0 or traits.stay_of is not None:
+        if entry.message.ttl_ms >= 0 or settings.max_priority > 0 or settings.stay_of is not None:
             self._entries[entry.seq] = entry
             heappush(self._heap, heap_item(entry.expires_at, entry.seq))
             self._forget_stale()
@@ -97,7 +97,7 @@ class Expiry(Timer):
                 self.cut_first()
             entry = front.first()
             # What stays for a time of its own goes in the order of these times, not as it came.
-            if entry is None or not 0 < entry.expires_at <= now or queue.traits.stay_of is not None:
+            if entry is None or not 0 < entry.expires_at <= now or queue.settings.stay_of is not None:
                 seq = self._next_seq(now)
                 if seq == 0:
                     self._set_next(front.first())
@@ -149,63 +149,63 @@ class Expiry(Timer):
                 if not entry.expires_at or entry.expires_at > latest:
                     entry.expires_at = latest
                     self._watch(entry)
-        if self._cuts is None:
-            self._cuts = Cuts()
-        self._cuts.add(queue.next_seq, latest)
+        if self._cutoffs is None:
+            self._cutoffs = TtlCutoffs()
+        self._cutoffs.add(queue.next_seq, latest)
         queue.cut = True
         self.not_after(latest)
 
     def cut(self, entries: list[Entry]) -> None:
         """Give messages that come back the time that changes have left them."""
-        if self._cuts is not None:
+        if self._cutoffs is not None:
             for entry in entries:
-                self._cuts.apply(entry)
+                self._cutoffs.apply(entry)
 
     def cut_first(self) -> None:
         """Give the first message the time that changes have left it."""
-        assert self._cuts is not None
+        assert self._cutoffs is not None
         queue = self._queue
         entry = queue.backlog.front.first()
         # What is unacknowledged may come back before the first, and what is paged out comes next.
         if queue.unacked_count == 0 and (entry is not None or not queue.backlog.paged):
-            self._cuts.forget(queue.next_seq if entry is None else entry.seq)
+            self._cutoffs.forget(queue.next_seq if entry is None else entry.seq)
         if entry is not None:
-            self._cuts.apply(entry)
-        if not self._cuts:
-            self._cuts = None
+            self._cutoffs.apply(entry)
+        if not self._cutoffs:
+            self._cutoffs = None
             queue.cut = False
 
 
-class Cuts:
+class TtlCutoffs:
     """Times that changes have left to messages: (seq, latest) is for those before seq; the first that fits counts."""
 
-    __slots__ = ("_cuts",)
+    __slots__ = ("_cutoffs",)
 
     def __init__(self) -> None:
-        self._cuts: list[tuple[int, int]] = []
+        self._cutoffs: list[tuple[int, int]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._cuts)
+        return bool(self._cutoffs)
 
     def add(self, seq: int, latest: int) -> None:
         # A cut that is not earlier says nothing more about those it is for.
-        self._cuts = [*(cut for cut in self._cuts if cut[1] < latest), (seq, latest)]
+        self._cutoffs = [*(cut for cut in self._cutoffs if cut[1] < latest), (seq, latest)]
 
     def forget(self, seq: int) -> None:
         """Nothing before seq is left."""
-        while self._cuts and self._cuts[0][0] <= seq:
-            del self._cuts[0]
+        while self._cutoffs and self._cutoffs[0][0] <= seq:
+            del self._cutoffs[0]
 
     def apply(self, entry: Entry) -> None:
         """Give a message the time that is left to it."""
-        for seq, latest in self._cuts:
+        for seq, latest in self._cutoffs:
             if entry.seq < seq:
                 if not entry.expires_at or entry.expires_at > latest:
                     entry.expires_at = latest
                 break
 
 
-class Lease(Timer):
+class QueueExpiry(Timer):
     """Deletes a queue that nobody has used for a while (x-expires): no consumer, no get, no declaration."""
 
     __slots__ = ("_queue", "_timers", "used_at")
@@ -224,7 +224,7 @@ class Lease(Timer):
 
     def due(self, now: int) -> None:
         queue = self._queue
-        expires_ms = queue.traits.expires_ms
+        expires_ms = queue.settings.expires_ms
         # With consumers it rests until the last one leaves, which renews it.
         if queue.deleted or expires_ms is None or queue.consumer_count:
             return
@@ -237,7 +237,7 @@ class Lease(Timer):
         self._timers.stop(self)
 
     def _set(self, now: int) -> None:
-        expires_ms = self._queue.traits.expires_ms
+        expires_ms = self._queue.settings.expires_ms
         # A timer that is set comes early and finds out; moving it at each use would cost more.
         if expires_ms is not None and self.due_at > now + expires_ms:
             self._timers.set(self, now + expires_ms)

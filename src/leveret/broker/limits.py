@@ -6,7 +6,7 @@ messages may stay is `expiry.py`'s.
 
 from typing import TYPE_CHECKING
 
-from leveret.broker.arguments import Traits
+from leveret.broker.arguments import QueueSettings
 from leveret.broker.backlog import Backlog
 from leveret.broker.work import Task, Work
 
@@ -19,10 +19,10 @@ class Limits:
 
     __slots__ = ("_max_bytes", "_max_length", "_overflow", "_trimming")
 
-    def __init__(self, traits: Traits) -> None:
-        self._max_length = traits.max_length
-        self._max_bytes = traits.max_bytes
-        self._overflow = traits.overflow
+    def __init__(self, settings: QueueSettings) -> None:
+        self._max_length = settings.max_length
+        self._max_bytes = settings.max_bytes
+        self._overflow = settings.overflow
         self._trimming = False
 
     def refuses(self, backlog: Backlog, body_size: int) -> bool:
@@ -74,6 +74,6 @@ class Trim(Task):
         return True
 
 
-def limits_of(traits: Traits) -> Limits | None:
+def limits_of(settings: QueueSettings) -> Limits | None:
     """None for a queue that may be as long as it gets."""
-    return None if traits.max_length is None and traits.max_bytes is None else Limits(traits)
+    return None if settings.max_length is None and settings.max_bytes is None else Limits(settings)

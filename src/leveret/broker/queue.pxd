@@ -6,7 +6,7 @@ from leveret.broker.message cimport Entry, Message, is_stub, new_entry, renewed_
 from leveret.broker.pages cimport Page, Pages
 from leveret.broker.rotation cimport Rotation
 from leveret.broker.storage cimport Storage
-from leveret.broker.tally cimport Tally
+from leveret.broker.counters cimport Counters
 from leveret.broker.work cimport Task, Work
 
 cdef long FLOOD_BYTES, PERSISTENT
@@ -23,7 +23,7 @@ cdef class Queue:
     cdef public object owner
     cdef public Task unused
     cdef public Task expired
-    cdef public Task burial
+    cdef public Task dead_letter_task
     cdef public Task dispatching
     cdef public dict bindings
     cdef public bint hidden
@@ -40,18 +40,18 @@ cdef class Queue:
     cdef public long long touched
     cdef public Py_ssize_t unacked_count
     cdef public long long unacked_bytes
-    cdef public object traits
+    cdef public object settings
     cdef public object policy
     cdef public object operator_policy
     cdef public object dead
-    cdef public object lease
+    cdef public object own_expiry
     cdef public object ledger
-    cdef public object hold
+    cdef public object barrier
     cdef object _timers
     cdef public object expiry
     cdef public bint cut
     cdef public object deduplication
-    cdef public Tally tally
+    cdef public Counters counters
     cdef public object discard
 
     @cython.locals(entry=Entry)
@@ -90,7 +90,7 @@ cdef class Queue:
     cpdef filled(self, list entries)
     cpdef lose(self, Entry entry)
     cpdef drop(self, Entry entry, str reason)
-    cdef _bury(self, Entry entry, str reason)
+    cdef _dead_letter(self, Entry entry, str reason)
     cdef _left(self, Entry entry)
     cpdef buried(self, Entry entry)
     cdef _gone(self, Entry entry)
@@ -105,4 +105,4 @@ cdef class Queue:
     @cython.locals(size=Py_ssize_t, consumer=Consumer)
     cdef _release(self, Entry entry)
     cdef _give_back(self, Entry entry)
-    cdef bint _worn_out(self, Entry entry) except -1
+    cdef bint _over_delivery_limit(self, Entry entry) except -1

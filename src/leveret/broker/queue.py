@@ -26,19 +26,19 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from leveret.broker.arguments import Traits
+from leveret.broker.arguments import QueueSettings
 from leveret.broker.backlog import Backlog
-from leveret.broker.chores import Discard, Expire, Farewell
 from leveret.broker.consumer import Consumer
+from leveret.broker.counters import Counters
 from leveret.broker.deduplication import Deduplication, key_of
-from leveret.broker.expiry import Expiry, Lease
+from leveret.broker.expiry import Expiry, QueueExpiry
 from leveret.broker.limits import Limits, limits_of
 from leveret.broker.message import Entry, Message, is_stub, new_entry, renewed_entry
 from leveret.broker.pages import FLOOD_BYTES, Page, Pages
-from leveret.broker.rewriting import counted
+from leveret.broker.queue_tasks import Discard, Expire, Farewell
+from leveret.broker.rewrite import counted
 from leveret.broker.rotation import Rotation
 from leveret.broker.storage import Damaged, Ledger, Settler, Storage, SyncBarrier
-from leveret.broker.tally import Tally
 from leveret.broker.timers import Timers
 from leveret.broker.work import Task, Work
 from leveret.wire.content import PERSISTENT
@@ -52,10 +52,11 @@ class Queue:
     """One queue of one virtual host.
 
     `owner` is the connection an exclusive queue belongs to. Tasks that others have left here: `unused` is done when the last
-    consumer leaves, `expired` when the lease (x-expires) ends, `burial` when something was dropped that has somewhere to go,
-    which is in `dead`, and `dispatching`, once `deferred`, when another message may be first than consumers were asked for.
-    `hidden` says that it is none of its vhost's queues. `ledger` and `hold` are storage's. `mark` and `is_queue` serve the
-    router. `cut` says that a change has left messages less time (`Expiry.cut_first`). `touched` is when it was used last.
+    consumer leaves, `expired` when it was unused for too long (x-expires), `dead_letter_task` when something was dropped
+    that has somewhere to go, which is in `dead`, and `dispatching`, once `deferred`, when another message may be first than
+    consumers were asked for. `hidden` says that it is none of its vhost's queues. `ledger` and `barrier` are storage's.
+    `mark` and `is_queue` serve the router. `cut` says that a change has left messages less time (`Expiry.cut_first`).
+    `touched` is when it was used last.
     """
 
     __slots__ = (
@@ -63,11 +64,13 @@ class Queue:
         "arguments",
         "auto_delete",
         "backlog",
+        "barrier",
         "bindings",
-        "burial",
+        "counters",
         "created_at",
         "cut",
         "dead",
+        "dead_letter_task",
         "deduplication",
         "deferred",
         "deleted",
@@ -77,24 +80,22 @@ class Queue:
         "expired",
         "expiry",
         "hidden",
-        "hold",
         "is_queue",
-        "lease",
         "ledger",
         "limits",
         "mark",
         "name",
         "next_seq",
         "operator_policy",
+        "own_expiry",
         "owner",
         "policy",
         "rotation",
+        "settings",
         "special",
         "storage",
-        "tally",
         "title",
         "touched",
-        "traits",
         "unacked_bytes",
         "unacked_count",
         "unused",
@@ -112,7 +113,7 @@ class Queue:
         self.owner: object = None
         self.unused: Task | None = None
         self.expired: Task | None = None
-        self.burial: Task | None = None
+        self.dead_letter_task: Task | None = None
         self.dispatching: Task | None = None
         self.bindings: dict[object, object] = {}
         self.hidden = False
@@ -127,19 +128,19 @@ class Queue:
         self.unacked_count = 0
         self.unacked_bytes = 0
         self.special = False
-        self.traits = Traits()
+        self.settings = QueueSettings()
         self.limits: Limits | None = None
         self.policy: Policy | None = None
         self.operator_policy: Policy | None = None
         self.dead: deque[tuple[Entry, str]] = deque()
-        self.lease: Lease | None = None
+        self.own_expiry: QueueExpiry | None = None
         self._timers = timers or Timers()
         self.ledger: Ledger | None = None
-        self.hold: SyncBarrier | None = None
+        self.barrier: SyncBarrier | None = None
         self.expiry: Expiry | None = None
         self.cut = False
         self.discard: Discard | None = None
-        self.tally = Tally()
+        self.counters = Counters()
         self.deduplication: Deduplication | None = None
 
     @property
@@ -162,7 +163,7 @@ class Queue:
         entry = new_entry(message, self.next_seq)
         self.next_seq += 1
         self.work.left -= 1
-        self.tally.publish += 1
+        self.counters.publish += 1
         self.touched = now
         return entry
 
@@ -183,12 +184,12 @@ class Queue:
         """Do not take a message that is one too many; it may be dead-lettered."""
         self.work.left -= 1
         self.touched = now
-        if self.traits.overflow == "reject-publish-dlx":
-            self._bury(new_entry(message, self.next_seq), "maxlen")
+        if self.settings.overflow == "reject-publish-dlx":
+            self._dead_letter(new_entry(message, self.next_seq), "maxlen")
 
     def must_sync_first(self, message: Message) -> bool:
         """Whether nobody may have a message before it is on disk."""
-        return self.hold is not None and self.ledger is not None and bool(message.flags & PERSISTENT)
+        return self.barrier is not None and self.ledger is not None and bool(message.flags & PERSISTENT)
 
     def keep(self, entry: Entry, ttl_ms: int = -1) -> None:
         """A message that was accepted, and may stay so long, is ready."""
@@ -199,13 +200,13 @@ class Queue:
         if ttl_ms == 0 and self.backlog.paged:
             # Behind all the others nobody can have it now, and it must not be paged out as if somebody could.
             self._left(entry)
-            self._bury(entry, "expired")
+            self._dead_letter(entry, "expired")
             return
         self.backlog.add(self, entry)
         if self.backlog.body_bytes > FLOOD_BYTES:
             self.work.flooded = self
-        if stored and self.hold is not None:
-            self.hold.note(entry.seq)
+        if stored and self.barrier is not None:
+            self.barrier.note(entry.seq)
 
     def limit(self, entry: Entry, ttl_ms: int) -> None:
         """See to the time of a message that is kept, and to the lengths of the queue."""
@@ -233,7 +234,7 @@ class Queue:
             entry = backlog.front.first()
         if entry is None or entry.message.header_size == 0:
             entry = backlog.bring(self)
-        if entry is not None and self.hold is not None and self.hold.blocks(entry.seq):
+        if entry is not None and self.barrier is not None and self.barrier.blocks(entry.seq):
             return None
         return entry
 
@@ -258,13 +259,13 @@ class Queue:
     def hand_over(self, entry: Entry, consumer: Consumer) -> None:
         """A consumer has it: unacknowledged from now on, or gone if that consumer does not acknowledge."""
         if entry.redelivered:
-            self.tally.redeliver += 1
+            self.counters.redeliver += 1
         if not consumer.no_ack:
-            self.tally.deliver += 1
+            self.counters.deliver += 1
             entry.consumer = consumer
             self._hold(entry)
             return
-        self.tally.deliver_no_ack += 1
+        self.counters.deliver_no_ack += 1
         if self.deduplication is not None:
             self._left(entry)
         if self.ledger is not None or entry.location != 0:
@@ -280,19 +281,19 @@ class Queue:
         entry = self.first()
         if entry is None:
             if self.backlog.loading is None:
-                self.tally.get_empty += 1
+                self.counters.get_empty += 1
             return None
         self.remove_first(entry)
         self.rotation.revive()
         if entry.redelivered:
-            self.tally.redeliver += 1
+            self.counters.redeliver += 1
         if not no_ack:
-            self.tally.get += 1
+            self.counters.get += 1
             self._hold(entry)
             if self.unacked_count > self.backlog.sizes.window_count:
                 self.backlog.evict_unacked(self, entry)
             return entry
-        self.tally.get_no_ack += 1
+        self.counters.get_no_ack += 1
         self._left(entry)
         self._gone(entry)
         return entry
@@ -301,7 +302,7 @@ class Queue:
 
     def settle(self, entry: Entry) -> None:
         """Forget an unacknowledged message; its consumer has room for another."""
-        self.tally.ack += 1
+        self.counters.ack += 1
         self._forget(entry)
         if self.ledger is not None or entry.location != 0:
             self._gone(entry)
@@ -309,7 +310,7 @@ class Queue:
     def reject(self, entry: Entry) -> None:
         """Forget an unacknowledged message that its client does not want; it may be dead-lettered."""
         self._forget(entry)
-        self._bury(entry, "rejected")
+        self._dead_letter(entry, "rejected")
 
     def requeue(self, entries: list[Entry], refused: bool = False) -> None:
         """Put unacknowledged messages back where they were, marked as delivered before; `refused` if a client asks."""
@@ -319,13 +320,13 @@ class Queue:
             if self.deleted:
                 self._gone(entry)
                 continue
-            if self._worn_out(entry):
+            if self._over_delivery_limit(entry):
                 continue
-            if refused and self.traits.requeues_behind and self._come_again(entry):
+            if refused and self.settings.requeues_behind and self._come_again(entry):
                 continue
             if entry.location != 0 and self.ledger is not None:
                 self.ledger.requeue(entry)
-            if self.traits.counts_deliveries and not is_stub(entry.message):
+            if self.settings.counts_deliveries and not is_stub(entry.message):
                 entry.message = counted(entry.message, entry.delivery_count)
             kept.append(entry)
         if kept:
@@ -383,14 +384,14 @@ class Queue:
         farewell = Farewell(self.rotation.empty())
         if not farewell.run(self.work):
             self.work.add(farewell)
-        if self.lease is not None:
-            self.lease.stop()
+        if self.own_expiry is not None:
+            self.own_expiry.stop()
         return self.purge()
 
     def restore(self, entries: Iterable[Entry], next_seq: int) -> None:
         """Take back what storage has kept, in order."""
         for entry in entries:
-            if self.traits.counts_deliveries and entry.delivery_count:
+            if self.settings.counts_deliveries and entry.delivery_count:
                 entry.message = counted(entry.message, entry.delivery_count)
             if self.deduplication is not None:
                 self.deduplication.add(key_of(entry.message))
@@ -402,33 +403,33 @@ class Queue:
 
     def _restored(self) -> None:
         # Storage does not hear of a policy that gives messages less time.
-        if self.traits.message_ttl_ms is not None and self.backlog.count:
-            self._expiring().shorten(self.work.now + self.traits.message_ttl_ms)
+        if self.settings.message_ttl_ms is not None and self.backlog.count:
+            self._expiring().shorten(self.work.now + self.settings.message_ttl_ms)
 
-    def apply(self, traits: Traits, now: int) -> None:
+    def apply(self, settings: QueueSettings, now: int) -> None:
         """Follow these limits and times from now on."""
-        self.traits = traits
-        self.limits = limits_of(traits)
-        self.backlog.suit(traits)
-        if traits.deduplicates and self.deduplication is None:
+        self.settings = settings
+        self.limits = limits_of(settings)
+        self.backlog.suit(settings)
+        if settings.deduplicates and self.deduplication is None:
             self.deduplication = Deduplication(self.arguments)
-        if traits.expires_ms is not None:
-            if self.lease is None:
-                self.lease = Lease(self, self._timers, now)
-            self.lease.renew(now)
-        self.rotation.single = traits.single_active_consumer
-        self.rotation.in_order = traits.quorum
-        something = (self.limits, traits.message_ttl_ms, traits.stay_of, self.hold)
-        self.special = traits.deduplicates or any(one is not None for one in something)
-        if traits.message_ttl_ms is not None and (self.backlog.count or self.unacked_count):
-            self._expiring().shorten(now + traits.message_ttl_ms)
+        if settings.expires_ms is not None:
+            if self.own_expiry is None:
+                self.own_expiry = QueueExpiry(self, self._timers, now)
+            self.own_expiry.renew(now)
+        self.rotation.single = settings.single_active_consumer
+        self.rotation.in_order = settings.quorum
+        something = (self.limits, settings.message_ttl_ms, settings.stay_of, self.barrier)
+        self.special = settings.deduplicates or any(one is not None for one in something)
+        if settings.message_ttl_ms is not None and (self.backlog.count or self.unacked_count):
+            self._expiring().shorten(now + settings.message_ttl_ms)
         self._trim()
         self.defer_dispatch()
 
     def used(self, now: int) -> None:
-        """Somebody uses the queue: its lease begins anew."""
-        if self.lease is not None:
-            self.lease.renew(now)
+        """Somebody uses the queue: its time (x-expires) begins anew."""
+        if self.own_expiry is not None:
+            self.own_expiry.renew(now)
 
     # Storage brings what is beyond the window
 
@@ -437,7 +438,7 @@ class Queue:
         # If not, it was purged meanwhile, and storage has heard of each then.
         if self.backlog.loading is not page or self.deleted:
             return
-        if self.traits.counts_deliveries:
+        if self.settings.counts_deliveries:
             for entry in entries:
                 if entry.delivery_count:
                     entry.message = counted(entry.message, entry.delivery_count)
@@ -454,7 +455,7 @@ class Queue:
         if self.backlog.loading is not entries:
             return
         for entry in self.backlog.filled(entries):
-            if self.traits.counts_deliveries:
+            if self.settings.counts_deliveries:
                 entry.message = counted(entry.message, entry.delivery_count)
         self.rotation.revive()
         self.defer_dispatch()
@@ -484,14 +485,14 @@ class Queue:
         if self.rotation.oversized:
             self.rotation.revive()
         self._left(entry)
-        self._bury(entry, reason)
+        self._dead_letter(entry, reason)
 
-    def _bury(self, entry: Entry, reason: str) -> None:
-        if self.traits.dead_letter_exchange is None or self.burial is None or self.deleted:
+    def _dead_letter(self, entry: Entry, reason: str) -> None:
+        if self.settings.dead_letter_exchange is None or self.dead_letter_task is None or self.deleted:
             self._gone(entry)
             return
         if not self.dead:
-            self.work.add(self.burial)
+            self.work.add(self.dead_letter_task)
         self.dead.append((entry, reason))
 
     def buried(self, entry: Entry) -> None:
@@ -502,9 +503,9 @@ class Queue:
 
     # Storage
 
-    def hold_back(self, hold: SyncBarrier) -> None:
+    def set_barrier(self, barrier: SyncBarrier) -> None:
         """Deliver nothing that this blocks."""
-        self.hold = hold
+        self.barrier = barrier
         self.special = True
 
     def _gone(self, entry: Entry) -> None:
@@ -568,7 +569,7 @@ class Queue:
     def drop_paged(self, seq: int) -> None:
         """Drop a message that has expired while it was paged out."""
         self.work.left -= 1
-        self._bury(self.backlog.remove_paged(self, seq), "expired")
+        self._dead_letter(self.backlog.remove_paged(self, seq), "expired")
 
     def _forget(self, entry: Entry) -> None:
         self._release(entry)
@@ -593,15 +594,15 @@ class Queue:
         entry.redelivered = True
         entry.delivery_count += 1
 
-    def _worn_out(self, entry: Entry) -> bool:
-        limit = self.traits.delivery_limit
+    def _over_delivery_limit(self, entry: Entry) -> bool:
+        limit = self.settings.delivery_limit
         if limit is None or entry.delivery_count <= limit:
             return False
         self._left(entry)
-        self._bury(entry, "delivery_limit")
+        self._dead_letter(entry, "delivery_limit")
         return True
 
     def remove(self) -> None:
-        """The lease has ended."""
+        """It has been unused for too long."""
         if self.expired is not None:
             self.work.add(self.expired)

@@ -6,7 +6,7 @@ one to pass the alternate exchange by. Times to live do not count there, but beg
 
 from typing import TYPE_CHECKING
 
-from leveret.broker.arguments import Traits
+from leveret.broker.arguments import QueueSettings
 from leveret.broker.binding import Binding
 from leveret.broker.dispatch import push
 from leveret.broker.exchange import FanoutExchange
@@ -79,10 +79,10 @@ class RecentHistoryExchange(FanoutExchange):
     def open(self, vhost: "VirtualHost") -> None:
         self._vhost = vhost
         self._history = make_hidden_queue(vhost, self.name, f"history of {self.title}")
-        traits = Traits()
-        traits.max_length = int(self.arguments.get(LENGTH, LENGTH_DEFAULT))  # type: ignore[arg-type]
-        traits.stay_of = for_ever
-        self._history.apply(traits, vhost.work.now)
+        settings = QueueSettings()
+        settings.max_length = int(self.arguments.get(LENGTH, LENGTH_DEFAULT))  # type: ignore[arg-type]
+        settings.stay_of = for_ever
+        self._history.apply(settings, vhost.work.now)
 
     def close(self) -> None:
         self._history.delete()

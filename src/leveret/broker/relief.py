@@ -77,7 +77,7 @@ class Relief(Task):
         work.left -= 1 + (queue.backlog.count - queue.backlog.pages.count) // MESSAGES_A_COST
         if queue.deleted or queue.backlog.loading is not None:
             return
-        if queue.traits.pageable():
+        if queue.settings.pageable():
             self._storage.page_out_all(queue)
         else:
             queue.backlog.evict(queue, queue.backlog.front.entries())
@@ -88,14 +88,14 @@ class Relief(Task):
 
 def delaying(vhost: "VirtualHost") -> list[Queue]:
     """The queues in which delayed messages wait."""
-    return [queue for queue in vhost.hidden if queue.traits.stay_of is not None]
+    return [queue for queue in vhost.hidden if queue.settings.stay_of is not None]
 
 
 def held_bytes(queue: Queue) -> int:
     """About how much of what a queue has ready is in memory, and need not be."""
     backlog = queue.backlog
     size = backlog.body_bytes - backlog.pages.body_bytes - backlog.stub_bytes
-    count = backlog.count - backlog.pages.count if queue.traits.pageable() else 0
+    count = backlog.count - backlog.pages.count if queue.settings.pageable() else 0
     if isinstance(backlog.loading, Page):
         size -= backlog.loading.body_bytes
         count -= backlog.loading.live_count

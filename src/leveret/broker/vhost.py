@@ -12,7 +12,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.access import ConnectedClient
-from leveret.broker.arguments import queue_type, traits_of
+from leveret.broker.arguments import queue_settings_of, queue_type
 from leveret.broker.binding import Binding, inbound, name_of
 from leveret.broker.command import (
     NOBODY,
@@ -28,7 +28,8 @@ from leveret.broker.command import (
     SetTracing,
     Unbind,
 )
-from leveret.broker.dead_letter import Burial
+from leveret.broker.counters import Counters
+from leveret.broker.dead_letter import DeadLetterTask
 from leveret.broker.declaration import (
     EXCHANGE_TYPES,
     check_access,
@@ -46,10 +47,9 @@ from leveret.broker.message import Message
 from leveret.broker.name import check_not_default, check_unreserved, stripped
 from leveret.broker.parameter import Parameters
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import carbon_copies
+from leveret.broker.rewrite import carbon_copies
 from leveret.broker.rights import Rights
 from leveret.broker.router import Router
-from leveret.broker.tally import Tally
 from leveret.broker.tenant_limit import VHOST_LIMITS, check_limits
 from leveret.broker.vhost_policy import VhostPolicies, follow_policies
 from leveret.broker.vhost_tasks import DeleteUnused, Demolish, UnbindTask
@@ -98,7 +98,7 @@ class VirtualHost:
         # What is left of removing the bindings of something large; None if nothing is.
         self._unbinding: UnbindTask | None = None
         # Of channels that are closed, and octets of connections that are gone.
-        self.tally = Tally()
+        self.counters = Counters()
         self.received_bytes = 0
         self.sent_bytes = 0
         self.churn = broker.churn
@@ -285,9 +285,9 @@ class VirtualHost:
         queue.expired = DeleteUnused(self, queue)
         if command.auto_delete:
             queue.unused = queue.expired
-        queue.burial = Burial(self, queue)
+        queue.dead_letter_task = DeadLetterTask(self, queue)
         if arguments:
-            queue.apply(traits_of(arguments, {}, {}), self.work.now)
+            queue.apply(queue_settings_of(arguments, {}, {}), self.work.now)
         follow_policies(self, queue)
         self.queues[name] = queue
         self.churn.queues_created += 1
@@ -329,7 +329,7 @@ class VirtualHost:
         self._happened("queue.deleted", queue.name)
         count = queue.delete()
         # They know the queue: it is free now, and not when the garbage collector looks at what is old.
-        queue.expired = queue.unused = queue.burial = queue.lease = None
+        queue.expired = queue.unused = queue.dead_letter_task = queue.own_expiry = None
         return count
 
     # Bindings

@@ -5,7 +5,7 @@ What an operator's policy says a user's policy and arguments cannot exceed. A ch
 
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.arguments import queue_type, traits_of
+from leveret.broker.arguments import queue_settings_of, queue_type
 from leveret.broker.command import NOBODY, ClearPolicy, SetPolicy
 from leveret.broker.policy import Policies, Policy
 from leveret.broker.queue import Queue
@@ -87,7 +87,7 @@ def follow_policies(vhost: "VirtualHost", subject: "Queue | Exchange") -> None:
     definition = {} if policy is None else policy.definition
     if isinstance(subject, Queue):
         limits = {} if operator_policy is None else operator_policy.definition
-        subject.apply(traits_of(subject.arguments, definition, limits), vhost.work.now)
+        subject.apply(queue_settings_of(subject.arguments, definition, limits), vhost.work.now)
     else:
         subject.follow(definition)
         vhost.broker.changed()

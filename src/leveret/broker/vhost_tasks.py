@@ -18,7 +18,7 @@ UNBIND_PIECE = 50
 
 
 class DeleteUnused(Task):
-    """Deletes a queue without consumers: the last one has left an auto-delete queue, or a lease (x-expires) has ended."""
+    """Deletes a queue without consumers: the last one has left an auto-delete queue, or x-expires has passed."""
 
     __slots__ = ("_queue", "_vhost")
 

@@ -21,7 +21,7 @@ from leveret.definitions.settings import BadDefinition
 from leveret.server.config import BadSetting, Config, file_of, load
 from leveret.server.endpoint import HTTP, Endpoint, management_endpoints
 from leveret.server.node import Node
-from leveret.store.opening import InUse, Misfit, Unusable
+from leveret.store.opened import InUse, Misfit, Unusable
 from leveret.store.rows import UnknownFormat
 
 # What SIGHUP sets.

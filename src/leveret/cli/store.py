@@ -32,7 +32,7 @@ def check(folder: Path) -> None:
     Exits with 0 if it is intact, with 1 if something is damaged, and with 2 if it is not a data folder or is in use.
     """
     from leveret.store.inspection import Fault, Inspection, NotData, Unreadable, kept_out  # noqa: PLC0415
-    from leveret.store.opening import InUse  # noqa: PLC0415
+    from leveret.store.opened import InUse  # noqa: PLC0415
     from leveret.store.rows import FILE_NAME, UnknownFormat  # noqa: PLC0415
 
     try:
@@ -68,7 +68,7 @@ def report(found: "Inspection", counts: dict[str, Any]) -> None:
 def stat(folder: Path, as_json: bool) -> None:
     """Show queues, segments and definitions in the data folder of a stopped broker."""
     from leveret.store.inspection import Inspection, NotData, Unreadable, kept_out  # noqa: PLC0415
-    from leveret.store.opening import InUse  # noqa: PLC0415
+    from leveret.store.opened import InUse  # noqa: PLC0415
     from leveret.store.rows import FILE_NAME, UnknownFormat  # noqa: PLC0415
 
     try:
@@ -130,7 +130,7 @@ def repair(folder: Path) -> None:
     """
     from leveret.store import repair as made  # noqa: PLC0415
     from leveret.store.inspection import segment_names  # noqa: PLC0415
-    from leveret.store.opening import InUse, Unusable  # noqa: PLC0415
+    from leveret.store.opened import InUse, Unusable  # noqa: PLC0415
     from leveret.store.rows import FILE_NAME, UnknownFormat  # noqa: PLC0415
 
     if not segment_names(folder) and not (folder / FILE_NAME).exists():

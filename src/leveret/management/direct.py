@@ -47,7 +47,7 @@ class Direct:
     def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> None:
         """Publish; `session.pending` is left if that takes long."""
         self.session.now = self.session.broker.work.now
-        self.channel.confirms = Confirms(NUMBER, self.channel.tally)
+        self.channel.confirms = Confirms(NUMBER, self.channel.counters)
         fields = encode_short_string(exchange) + encode_short_string(routing_key) + MANDATORY
         method = BASIC_PUBLISH.to_bytes(4, "big") + bytes(2) + fields
         header = BASIC_CLASS.to_bytes(2, "big") + bytes(2) + len(body).to_bytes(8, "big") + encode_properties(properties)
@@ -62,7 +62,7 @@ class Direct:
     @property
     def routed(self) -> bool:
         """Whether what was published reached a queue."""
-        return self.channel.tally.return_unroutable == 0
+        return self.channel.counters.return_unroutable == 0
 
     @property
     def refused(self) -> bool:
@@ -71,8 +71,8 @@ class Direct:
 
     def close(self) -> None:
         """Count what it did with its vhost's."""
-        self.channel.routes.tell_parts()
-        self.session.vhost.tally.add(self.channel.tally)
+        self.channel.routes.flush_counts()
+        self.session.vhost.counters.add(self.channel.counters)
 
 
 def client_of(request: "Request") -> Direct:

@@ -9,8 +9,8 @@ from leveret.broker.consumer import Window
 from leveret.broker.dispatch import cancel, dispatch, subscribe
 from leveret.broker.queue import Queue
 from leveret.errors import ChannelError, NotAllowed, NotImplementedFault, PreconditionFailed, ResourceLocked
-from leveret.protocol.awaiting import AwaitPage
 from leveret.protocol.confirms import Confirms
+from leveret.protocol.pending import AfterPage
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import check_reply_consumer, close_reply_to, open_reply_to
 from leveret.protocol.settlement import Requeue
@@ -109,8 +109,8 @@ def _subscriber(channel: "Channel", m: BasicConsume, queue: Queue, shared: Windo
         channel.number,
         channel.session,
         channel.unacked,
-        channel.tally,
-        channel.tally.part(queue.tally),
+        channel.counters,
+        channel.counters.breakdown_for(queue.counters),
         channel.on_consumer_cancelled,
         no_ack=m.no_ack,
         exclusive=m.exclusive,
@@ -149,7 +149,7 @@ def queue_to_get_from(channel: "Channel", name: str) -> Queue:
     """The queue of that name, if the client may take messages from it one by one."""
     channel.session.rights.check_queue("read", name)
     queue = channel.vhost.queue(name, channel.session)
-    if queue.traits.single_active_consumer and queue_type(queue.arguments) == "quorum":
+    if queue.settings.single_active_consumer and queue_type(queue.arguments) == "quorum":
         raise ResourceLocked(
             f"cannot obtain access to locked {queue.title}. basic.get operations are not supported by quorum queues "
             "with single active consumer"
@@ -160,26 +160,26 @@ def queue_to_get_from(channel: "Channel", name: str) -> Queue:
 def _get(channel: "Channel", m: BasicGet, queue: Queue) -> None:
     entry = queue.take(m.no_ack)
     if entry is None and queue.backlog.loading is not None:
-        channel.session.do(AwaitPage(queue, partial(_get, channel, m, queue)))
+        channel.session.do(AfterPage(queue, partial(_get, channel, m, queue)))
         return
-    part = channel.tally.part(queue.tally)
+    part = channel.counters.breakdown_for(queue.counters)
     if entry is None:
-        channel.tally.get_empty += 1
+        channel.counters.get_empty += 1
         part.get_empty += 1
         reply(channel, False, BasicGetEmpty())
         return
     # So small a request may have a large answer: what one pass sends must be bounded too.
     channel.broker.work.left -= 1 + entry.message.body_size // GET_UNIT
     if m.no_ack:
-        channel.tally.get_no_ack += 1
+        channel.counters.get_no_ack += 1
         part.get_no_ack += 1
         tag = channel.unacked.skip()
     else:
-        channel.tally.get += 1
+        channel.counters.get += 1
         part.get += 1
         tag = channel.unacked.record(entry)
     if entry.redelivered:
-        channel.tally.redeliver += 1
+        channel.counters.redeliver += 1
         part.redeliver += 1
     origin = entry.message.origin
     answer = BasicGetOk(tag, entry.redelivered, origin.exchange, origin.routing_key, queue.ready_count)
@@ -216,7 +216,7 @@ def on_confirm_select(channel: "Channel", m: ConfirmSelect) -> None:
     if channel.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = Confirms(channel.number, channel.tally)
+        channel.confirms = Confirms(channel.number, channel.counters)
     reply(channel, m.no_wait, ConfirmSelectOk())
 
 

@@ -4,7 +4,7 @@ from leveret.broker.consumer cimport Consumer, Window
 from leveret.broker.dispatch cimport cancel, dispatch, push, resume
 from leveret.broker.message cimport Entry, Message, Origin, new_message
 from leveret.broker.queue cimport Queue
-from leveret.broker.tally cimport Tally
+from leveret.broker.counters cimport Counters
 from leveret.protocol.confirms cimport Confirms
 from leveret.protocol.route cimport Route, Routes
 from leveret.protocol.session cimport Session
@@ -42,7 +42,7 @@ cdef class Channel:
     cdef public object reply_consumer
     cdef public list held_cancels
     cdef public list queues_waiting
-    cdef public Tally tally
+    cdef public Counters counters
     cdef public Routes routes
     cdef Py_ssize_t _turn
     cdef Py_ssize_t _body_max
@@ -64,7 +64,7 @@ cdef class Channel:
     @cython.locals(routes=Routes, route=Route, flags=long, queues=list, message=Message, queue=Queue, now="long long")
     cdef _publish(self, bytes method, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
     cdef _go_nowhere(self, Route route, Message message)
-    @cython.locals(entry=Entry, part=Tally)
+    @cython.locals(entry=Entry, part=Counters)
     cpdef count_acks(self, list entries, int how)
     cpdef refuse(self)
     @cython.locals(confirms=Confirms, queue=Queue)
@@ -79,7 +79,7 @@ cdef class Channel:
     cpdef write_content(self, Message message)
     @cython.locals(p=Octets, start=Py_ssize_t, tag="unsigned long long")
     cdef _on_basic_ack(self, FrameReader reader)
-    @cython.locals(entry=Entry, queue=Queue, consumer=Consumer, part=Tally)
+    @cython.locals(entry=Entry, queue=Queue, consumer=Consumer, part=Counters)
     cdef _settle_one(self, unsigned long long tag)
     cdef _settle_up_to(self, unsigned long long tag)
     @cython.locals(tag="unsigned long long")

@@ -13,10 +13,10 @@ from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Window
+from leveret.broker.counters import Counters
 from leveret.broker.dispatch import cancel, dispatch, push, resume
 from leveret.broker.message import Entry, Message, new_message
 from leveret.broker.queue import Queue
-from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import OCTETS_A_UNIT
 from leveret.errors import (
@@ -31,15 +31,15 @@ from leveret.errors import (
 )
 from leveret.protocol.confirms import Confirms
 from leveret.protocol.deadlines import Deadlines
+from leveret.protocol.departure import Departure
 from leveret.protocol.expiration import PAST, parse_expiration, ttl_until
+from leveret.protocol.fanout_task import FanoutTask
 from leveret.protocol.handlers import HANDLERS
 from leveret.protocol.incoming import Incoming
-from leveret.protocol.leaving import Leave
 from leveret.protocol.reply_to import close_reply_to, with_reply_to
 from leveret.protocol.route import Route, Routes
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, nothing, settlement
-from leveret.protocol.spread import Spread
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
 from leveret.protocol.trace import trace_delivery, trace_publish
@@ -94,6 +94,7 @@ class Channel:
         "broker",
         "confirms",
         "consumers",
+        "counters",
         "deadlines",
         "held_cancels",
         "incoming",
@@ -108,7 +109,6 @@ class Channel:
         "shared",
         "state",
         "stopped",
-        "tally",
         "transaction",
         "unacked",
         "vhost",
@@ -137,8 +137,8 @@ class Channel:
         self.queues_waiting: list[Queue] = []
         # What is said of cancelled consumers when an answer that goes first has gone.
         self.held_cancels: list[Method] | None = None
-        self.tally = Tally()
-        self.routes = Routes(session, self.tally)
+        self.counters = Counters()
+        self.routes = Routes(session, self.counters)
         self._turn = 0
         self._body_max = min(self.output.frame_max, self.broker.settings.message_size_max)
 
@@ -342,10 +342,10 @@ class Channel:
                 queues = []
             if queues is not route.queues:
                 self.routes.count_elsewhere(route, queues)
-        self.tally.publish += 1
+        self.counters.publish += 1
         route.count += 1
-        route.tally.publish_in += 1
-        route.tally.publish_out += len(queues)
+        route.counters.publish_in += 1
+        route.counters.publish_out += len(queues)
         if route.traced:
             trace_publish(self, message, queues)
         if self.transaction is not None:
@@ -371,7 +371,7 @@ class Channel:
         if route.mandatory:
             self.return_message(message)
         else:
-            self.tally.drop_unroutable += 1
+            self.counters.drop_unroutable += 1
 
     def refuse(self) -> None:
         """A queue did not take the last message."""
@@ -399,7 +399,7 @@ class Channel:
 
     def _spread(self, message: Message, queues: list[Queue], now: int) -> None:
         if len(queues) > SPREAD_FROM:
-            self.session.do(Spread(message, queues, now, self.refuse))
+            self.session.do(FanoutTask(message, queues, now, self.refuse))
             return
         for queue in queues:
             if not push(queue, message, now):
@@ -421,7 +421,7 @@ class Channel:
 
     def return_message(self, message: Message) -> None:
         origin = message.origin
-        self.tally.return_unroutable += 1
+        self.counters.return_unroutable += 1
         self.output.write_method(self.number, BasicReturn(312, "NO_ROUTE", origin.exchange, origin.routing_key))
         self.write_content(message)
 
@@ -453,10 +453,10 @@ class Channel:
             self.transaction.settle([entry], ACKED)
             return
         queue = entry.queue
-        self.tally.ack += 1
+        self.counters.ack += 1
         queue.settle(entry)
         consumer = entry.consumer
-        part = self.tally.part(queue.tally) if consumer is None else consumer.tally
+        part = self.counters.breakdown_for(queue.counters) if consumer is None else consumer.counters
         part.ack += 1
         if self.shared.limited():
             self.resume_consumers()
@@ -481,11 +481,11 @@ class Channel:
         """Count what was acknowledged; each consumer counts its own when that is done."""
         if how != ACKED:
             return
-        self.tally.ack += len(entries)
-        if self.tally.get:
+        self.counters.ack += len(entries)
+        if self.counters.get:
             for entry in entries:
                 if entry.consumer is None:
-                    part = self.tally.part(entry.queue.tally)
+                    part = self.counters.breakdown_for(entry.queue.counters)
                     part.ack += 1
 
     def _on_basic_nack(self, index: int, reader: FrameReader) -> None:
@@ -583,7 +583,7 @@ class Channel:
         if self.confirms is not None:
             self.confirms.tell(self.output)
         self.state = CHANNEL_CLOSING
-        self.session.do(Leave(self.vhost, [self], [], self._closed))
+        self.session.do(Departure(self.vhost, [self], [], self._closed))
 
     def _closed(self) -> None:
         # The connection may have closed while this went on in pieces, and knows its channels no more.
@@ -597,7 +597,7 @@ class Channel:
         self.state = CHANNEL_CLOSING
         close = ChannelClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
         self.output.write_method(self.number, close)
-        self.session.do(Leave(self.vhost, [self], [], nothing))
+        self.session.do(Departure(self.vhost, [self], [], nothing))
 
     def hold_deliveries(self) -> None:
         """Give its consumers nothing more: there is no room in the window that they share."""
@@ -610,8 +610,8 @@ class Channel:
         # What is not confirmed by now never is: the number may be another channel's when it could be.
         self.confirms = None
         self.routes.forget()
-        self.vhost.tally.add(self.tally)
-        self.tally = self.routes.tally = Tally()
+        self.vhost.counters.add(self.counters)
+        self.counters = self.routes.counters = Counters()
         consumers = list(self.consumers.values())
         self.consumers = {}
         # The answer they waited for never comes.

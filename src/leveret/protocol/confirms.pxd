@@ -1,6 +1,6 @@
 cimport cython
 from leveret.broker.storage cimport Storage
-from leveret.broker.tally cimport Tally
+from leveret.broker.counters cimport Counters
 from leveret.wire.output cimport Output
 
 cdef int NUMBER_END
@@ -13,7 +13,7 @@ cdef class Confirms:
     cdef long long _first
     cdef list _waiting
     cdef tuple _frames
-    cdef Tally _tally
+    cdef Counters _counters
     cdef bytes _nack
     cpdef refuse(self)
     cpdef wait_for(self, Storage storage)

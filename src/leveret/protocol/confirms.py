@@ -6,8 +6,8 @@ its message, since it is written at once. A persistent message is acknowledged w
 to has it, and with it wait those after it: a `multiple` tells of all before.
 """
 
+from leveret.broker.counters import Counters
 from leveret.broker.storage import Storage
-from leveret.broker.tally import Tally
 from leveret.wire.content import END, frame_head
 from leveret.wire.output import Output
 from leveret.wire.spec import BASIC_ACK, BASIC_NACK, FRAME_METHOD
@@ -24,10 +24,10 @@ class Confirms:
     first number that waits for it.
     """
 
-    __slots__ = ("_first", "_frames", "_nack", "_tally", "_waiting", "published", "refused", "storage", "told")
+    __slots__ = ("_counters", "_first", "_frames", "_nack", "_waiting", "published", "refused", "storage", "told")
 
-    def __init__(self, channel: int, tally: Tally) -> None:
-        self._tally = tally
+    def __init__(self, channel: int, counters: Counters) -> None:
+        self._counters = counters
         self.published = 0
         self.told = 0
         self.refused: list[int] = []
@@ -97,5 +97,5 @@ class Confirms:
         count = number - self.told
         if count > 0:
             self.told = number
-            self._tally.confirm += count
+            self._counters.confirm += count
             output.write_numbered(self._frames[count > 1], NUMBER_END, number)

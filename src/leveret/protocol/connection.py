@@ -31,12 +31,12 @@ from leveret.errors import (
     PreconditionFailed,
     UnexpectedFrame,
 )
-from leveret.protocol.awaiting import Await, AwaitPage, AwaitRemoval, AwaitTask
 from leveret.protocol.channel import Channel
 from leveret.protocol.deadlines import look_every_ms
+from leveret.protocol.departure import Departure
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
-from leveret.protocol.leaving import Leave
 from leveret.protocol.peer import Peer
+from leveret.protocol.pending import AfterPage, AfterRemoval, AfterSync, AfterTask
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import nothing
 from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, HANDSHAKE, HEADER, IGNORING_INPUT, RUNNING
@@ -184,7 +184,7 @@ class Connection:
     @property
     def awaiting(self) -> bool:
         """Whether it goes on only when storage has written or read something."""
-        return isinstance(self.session.pending, Await | AwaitPage | AwaitRemoval)
+        return isinstance(self.session.pending, AfterSync | AfterPage | AfterRemoval)
 
     @property
     def status(self) -> str:
@@ -511,15 +511,15 @@ class Connection:
     def _leave_pending(self) -> None:
         """Have the task in hand finished as everybody's work, unless it only waits: nobody here does any more."""
         pending = self.session.pending
-        if pending is not None and not self.awaiting and not isinstance(pending, AwaitTask):
+        if pending is not None and not self.awaiting and not isinstance(pending, AfterTask):
             self.broker.work.add(pending)
         self.session.pending = None
 
-    def _release(self, done: Callable[[], None]) -> Leave:
+    def _release(self, done: Callable[[], None]) -> Departure:
         """Have nothing more to do with channels and exclusive queues; the task that ends them."""
         session = self.session
         vhost = None if session.on_shut is None else session.vhost
-        leave = Leave(vhost, list(session.channels.values()), session.exclusive_queues, done)
+        leave = Departure(vhost, list(session.channels.values()), session.exclusive_queues, done)
         session.channels = {}
         session.confirming = []
         # It has to be read, if only for its close-ok.

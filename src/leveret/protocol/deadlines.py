@@ -42,6 +42,6 @@ class Deadlines:
             if len(self._noted) > NOTES_MAX:
                 # Of what has been outstanding for so long the time need not be known so well.
                 del self._noted[1::2]
-        own = unacked.entry(first).queue.traits.consumer_timeout_ms
+        own = unacked.entry(first).queue.settings.consumer_timeout_ms
         limit = own if own is not None else timeout_ms or None
         return limit if limit is not None and now - self._noted[0][0] >= limit else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from leveret.broker.dispatch import leave
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import rewritten
+from leveret.broker.rewrite import rewritten
 from leveret.errors import NotFound, PreconditionFailed
 from leveret.wire.content import properties_of
 

@@ -5,22 +5,22 @@ decoding, no strings and no look at exchange and bindings.
 
   (1) A route is remembered if it depends on nothing but its method, until the broker's epoch changes: a right revoked
       between two publishes of one burst is felt by the second. It `varies` if the message's headers have a say.
-  (2) It counts its messages; when it is forgotten, or somebody asks (`tell_parts`), they go to the tallies' parts.
+  (2) It counts its messages; when it is forgotten, or somebody asks (`flush_counts`), they go to the counters' breakdowns.
 """
 
 from leveret.broker.broker import Broker
+from leveret.broker.counters import Counters
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Message, Origin
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import carbon_copies, rewritten
+from leveret.broker.rewrite import carbon_copies, rewritten
 from leveret.broker.rights import Rights
-from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import OCTETS_A_UNIT
 from leveret.errors import FrameError, NotImplementedFault, PreconditionFailed
 from leveret.protocol.reply_to import PREFIX
+from leveret.protocol.route_counts import RouteCounts
 from leveret.protocol.session import Session
-from leveret.protocol.telling import Tell
 from leveret.wire.content import properties_of
 from leveret.wire.methods import decode_method
 from leveret.wire.properties import Properties
@@ -34,7 +34,7 @@ IMMEDIATE = 2
 # What a route that is looked up costs in the budget of a pass.
 LOOK_UP_COST = 2
 # What is published to an exchange that is not there.
-NOWHERE = Tally()
+NOWHERE = Counters()
 
 
 class Route:
@@ -43,7 +43,7 @@ class Route:
     `count` are those since its count was told, of which `lost` went nowhere and `elsewhere` not to its queues.
     """
 
-    __slots__ = ("count", "elsewhere", "lost", "mandatory", "origin", "queues", "tally", "traced", "varies")
+    __slots__ = ("count", "counters", "elsewhere", "lost", "mandatory", "origin", "queues", "traced", "varies")
 
     def __init__(self, origin: Origin, mandatory: bool) -> None:
         self.origin = origin
@@ -55,22 +55,22 @@ class Route:
         self.elsewhere = 0
         self.queues: list[Queue] = []
         # The exchange's.
-        self.tally = NOWHERE
+        self.counters = NOWHERE
 
 
 class Routes:
-    """The routes that one channel uses; `tally` is the channel's.
+    """The routes that one channel uses; `counters` is the channel's.
 
     `last` is the one of `last_method`, and still is if the broker's epoch is `epoch`: the channel looks before it asks.
     """
 
-    __slots__ = ("_broker", "_routes", "_session", "_vhost", "epoch", "last", "last_method", "tally")
+    __slots__ = ("_broker", "_routes", "_session", "_vhost", "counters", "epoch", "last", "last_method")
 
-    def __init__(self, session: Session, tally: Tally) -> None:
+    def __init__(self, session: Session, counters: Counters) -> None:
         self._session = session
         self._broker: Broker = session.broker
         self._vhost: VirtualHost = session.vhost
-        self.tally = tally
+        self.counters = counters
         self.epoch = 0
         self._routes: dict[bytes, Route] = {}
         self.last_method = b""
@@ -79,7 +79,7 @@ class Routes:
     def find(self, method: bytes) -> Route:
         """The route of a basic.publish, remembered or looked up."""
         if self.epoch != self._broker.epoch:
-            self.tell_parts()
+            self.flush_counts()
             self._routes = {}
             self.epoch = self._broker.epoch
             self._session.check_throttle()
@@ -106,7 +106,7 @@ class Routes:
         route.traced = self._vhost.tracing
         exchange = self._exchange(name)
         if exchange is not None:
-            route.tally = exchange.tally
+            route.counters = exchange.counters
         if exchange is None:
             pass
         elif not name and key.startswith(PREFIX):
@@ -121,24 +121,24 @@ class Routes:
             route.queues = router.route(exchange, key, None)
             route.varies = not router.cacheable
         if len(self._routes) >= ROUTES_MAX:
-            self.tell_parts()
+            self.flush_counts()
             self._routes = {}
         self._routes[method] = route
         return route
 
-    def tell_parts(self) -> int:
-        """Add what the routes have counted to the parts of this tally and of the queues'; return how many routes it has.
+    def flush_counts(self) -> int:
+        """Add what the routes have counted to the breakdown of these counters and of the queues'; how many routes it has.
 
         Of routes to many queues that is left to the work list; routes to the same queues are told together.
         """
-        last: Tell | None = None
+        last: RouteCounts | None = None
         for route in self._routes.values():
             if route.count:
-                last = self._tell_parts_of(route, last)
+                last = self._flush_counts_of(route, last)
         return len(self._routes)
 
-    def _tell_parts_of(self, route: Route, last: Tell | None) -> Tell | None:
-        part = self.tally.part(route.tally)
+    def _flush_counts_of(self, route: Route, last: RouteCounts | None) -> RouteCounts | None:
+        part = self.counters.breakdown_for(route.counters)
         part.publish += route.count
         if route.mandatory:
             part.return_unroutable += route.lost
@@ -147,14 +147,14 @@ class Routes:
         straight = route.count - route.elsewhere
         route.count = route.lost = route.elsewhere = 0
         if len(route.queues) > TOLD_AT_ONCE:
-            if last is not None and last.same(route.tally, route.queues):
+            if last is not None and last.same(route.counters, route.queues):
                 last.count += straight
             else:
-                last = Tell(route.tally, route.queues, straight)
+                last = RouteCounts(route.counters, route.queues, straight)
                 self._broker.work.add(last)
         elif straight:
             for queue in route.queues:
-                part = queue.tally.part(route.tally)
+                part = queue.counters.breakdown_for(route.counters)
                 part.publish += straight
         return last
 
@@ -162,10 +162,10 @@ class Routes:
         """Count a message that goes to other queues than those of its route."""
         route.elsewhere += 1
         if len(queues) > TOLD_AT_ONCE:
-            self._broker.work.add(Tell(route.tally, queues, 1))
+            self._broker.work.add(RouteCounts(route.counters, queues, 1))
             return
         for queue in queues:
-            part = queue.tally.part(route.tally)
+            part = queue.counters.breakdown_for(route.counters)
             part.publish += 1
 
     def _exchange(self, name: str) -> Exchange | None:
@@ -213,7 +213,7 @@ class Routes:
 
     def forget(self) -> None:
         """Nothing more is published: tell what was counted."""
-        self.tell_parts()
+        self.flush_counts()
         self._routes = {}
         self.last = None
 

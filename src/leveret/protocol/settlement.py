@@ -70,7 +70,7 @@ class Settle(Task):
 
     def _count(self, consumer: Consumer | None, acks: int) -> None:
         if consumer is not None and not self._rejected:
-            consumer.tally.ack += acks
+            consumer.counters.ack += acks
 
 
 class Requeue(Task):
@@ -103,7 +103,7 @@ class Requeue(Task):
         for queue, entries in _by_queue(self._entries[self._at : end]).items():
             self._queues[queue] = None
             self._waiting.update(dict.fromkeys([entry.consumer for entry in entries if entry.consumer is not None]))
-            queue.requeue(sorted(entries, key=_taker) if queue.traits.quorum else entries, self._refused)
+            queue.requeue(sorted(entries, key=_taker) if queue.settings.quorum else entries, self._refused)
         self._at = end
         if end < len(self._entries):
             return False

@@ -1,7 +1,7 @@
 cimport cython
 from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry, Message, Origin
-from leveret.broker.tally cimport Tally
+from leveret.broker.counters cimport Counters
 from leveret.protocol.session cimport Session
 from leveret.protocol.unacked cimport Unacked
 from leveret.wire.output cimport Output
@@ -11,7 +11,7 @@ cdef class Subscriber(Consumer):
     cdef Session _session
     cdef Output _output
     cdef Unacked _unacked
-    cdef Tally _channel_tally
+    cdef Counters _channel_counters
     cdef object _on_cancelled
     cdef public object trace
     cdef Origin _origin

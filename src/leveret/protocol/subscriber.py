@@ -7,8 +7,8 @@ is made once and copied.
 from collections.abc import Callable
 
 from leveret.broker.consumer import Consumer, Window
+from leveret.broker.counters import Counters
 from leveret.broker.message import Entry, Message, Origin
-from leveret.broker.tally import Tally
 from leveret.protocol.session import Session
 from leveret.protocol.unacked import Unacked
 from leveret.wire.content import frame_head
@@ -19,12 +19,12 @@ from leveret.wire.values import Table, encode_short_string
 class Subscriber(Consumer):
     """A basic.consume of one channel; `on_cancelled` is called when its queue is gone, `trace` is shown each delivery.
 
-    Of its tallies one counts for the whole channel, the other for what the channel gets from this queue.
+    Of its counters one counts for the whole channel, the other for what the channel gets from this queue.
     """
 
     __slots__ = (
         "_channel",
-        "_channel_tally",
+        "_channel_counters",
         "_frame",
         "_on_cancelled",
         "_origin",
@@ -41,8 +41,8 @@ class Subscriber(Consumer):
         channel: int,
         session: Session,
         unacked: Unacked,
-        channel_tally: Tally,
-        tally: Tally,
+        channel_counters: Counters,
+        counters: Counters,
         on_cancelled: Callable[["Subscriber"], None],
         *,
         no_ack: bool,
@@ -52,12 +52,12 @@ class Subscriber(Consumer):
         arguments: Table,
         priority: int,
     ) -> None:
-        Consumer.__init__(self, tag, no_ack, exclusive, window, shared, arguments, priority, tally)
+        Consumer.__init__(self, tag, no_ack, exclusive, window, shared, arguments, priority, counters)
         self._channel = channel
         self._session = session
         self._output = session.output
         self._unacked = unacked
-        self._channel_tally = channel_tally
+        self._channel_counters = channel_counters
         self._on_cancelled = on_cancelled
         self.trace: Callable[[Message, str, bool], None] | None = None
         self._origin: Origin | None = None
@@ -77,17 +77,17 @@ class Subscriber(Consumer):
         if message.origin is not self._origin:
             self._prepare(message.origin)
         if self.no_ack:
-            self._channel_tally.deliver_no_ack += 1
-            self.tally.deliver_no_ack += 1
+            self._channel_counters.deliver_no_ack += 1
+            self.counters.deliver_no_ack += 1
             tag = self._unacked.skip()
         else:
-            self._channel_tally.deliver += 1
-            self.tally.deliver += 1
+            self._channel_counters.deliver += 1
+            self.counters.deliver += 1
             tag = self._unacked.push(entry, self._session.reads)
         output = self._output
         if entry.redelivered:
-            self._channel_tally.redeliver += 1
-            self.tally.redeliver += 1
+            self._channel_counters.redeliver += 1
+            self.counters.redeliver += 1
             output.write_numbered(self._frame, self._tag_end + 1, tag << 8 | 1)
         else:
             output.write_numbered(self._frame, self._tag_end, tag)

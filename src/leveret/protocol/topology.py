@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.declaration import check_may_bind
 from leveret.broker.name import stripped
-from leveret.protocol.awaiting import Await, AwaitRemoval, AwaitTask
+from leveret.protocol.pending import AfterRemoval, AfterSync, AfterTask
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import check_reply_to
 from leveret.protocol.settlement import nothing
@@ -54,7 +54,7 @@ def when_stored(channel: "Channel", method: Method, then: Callable[[], None] | N
         if then is not None:
             then()
 
-    channel.session.do(Await(channel.broker.storage, answer))
+    channel.session.do(AfterSync(channel.broker.storage, answer))
 
 
 def reply_stored(channel: "Channel", no_wait: bool, method: Method, durable: bool = True) -> None:
@@ -71,7 +71,7 @@ def when_unbound(channel: "Channel", answer: Callable[[], None]) -> None:
     if task is None:
         answer()
     else:
-        channel.session.do(AwaitTask(task, answer))
+        channel.session.do(AfterTask(task, answer))
 
 
 def on_access_request(channel: "Channel", m: AccessRequest) -> None:
@@ -162,9 +162,9 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     channel.vhost.remove_queue(queue, by=rights.user_name)
 
     def removed() -> None:
-        channel.session.do(Await(channel.broker.storage, lambda: channel.answer_before_cancels(answer)))
+        channel.session.do(AfterSync(channel.broker.storage, lambda: channel.answer_before_cancels(answer)))
 
-    channel.session.do(AwaitRemoval(queue, removed))
+    channel.session.do(AfterRemoval(queue, removed))
 
 
 def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
@@ -173,7 +173,7 @@ def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
     queue = channel.vhost.queue(name, channel.session)
     answer = QueuePurgeOk(queue.purge())
     if queue.discard is not None and not m.no_wait:
-        channel.session.do(AwaitTask(queue.discard, lambda: when_stored(channel, answer)))
+        channel.session.do(AfterTask(queue.discard, lambda: when_stored(channel, answer)))
     else:
         reply_stored(channel, m.no_wait, answer, queue.durable)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.broker.dispatch import push
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
+from leveret.broker.rewrite import carbon_copies, make_origin, rewritten
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import OCTETS_A_UNIT, Task, Work
 from leveret.errors import SyntaxFault

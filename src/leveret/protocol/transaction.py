@@ -7,7 +7,7 @@ queue refuses one, the channel is closed.
 
 from collections.abc import Callable
 
-from leveret.broker.dead_letter import Burial
+from leveret.broker.dead_letter import DeadLetterTask
 from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
@@ -69,9 +69,9 @@ class Reject(Task):
             consumer = entry.consumer
             count = len(queue.dead)
             queue.reject(entry)
-            if len(queue.dead) > count and isinstance(queue.burial, Burial):
+            if len(queue.dead) > count and isinstance(queue.dead_letter_task, DeadLetterTask):
                 # Not with the queue's others, which may have their turn between two pieces of this.
-                queue.burial.bury(*queue.dead.pop(), work)
+                queue.dead_letter_task.route(*queue.dead.pop(), work)
             if consumer is not None and not consumer.active and not consumer.shared.limited():
                 queue.rotation.activate(consumer)
                 self._later.append(queue)

@@ -26,7 +26,7 @@ from leveret.shovel.shovel import ShovelEnvironment
 from leveret.shovel.supervisor import ShovelSupervisor
 
 if TYPE_CHECKING:
-    from leveret.store.opening import Opened
+    from leveret.store.opened import Opened
 
 T = TypeVar("T")
 
@@ -202,7 +202,7 @@ class Node:
 
 
 def open_store(config: Config) -> "Opened":
-    from leveret.store.opening import open_folder  # noqa: PLC0415 - in memory there is no need of SQLite and all that
+    from leveret.store.opened import open_folder  # noqa: PLC0415 - in memory there is no need of SQLite and all that
 
     return open_folder(Path(config.data_dir), config.settings(), now_ms(), config.segment_size, config.accept_loss)
 

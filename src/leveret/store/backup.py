@@ -21,7 +21,7 @@ from urllib.parse import quote
 from leveret.store.disk import make_folder, sync_folder
 from leveret.store.inspection import NotData, copy_definitions, kept_out, segment_names
 from leveret.store.modes import make_private, private
-from leveret.store.opening import InUse
+from leveret.store.opened import InUse
 from leveret.store.rows import FILE_NAME, DefinitionsFile, set_fact
 from leveret.store.store import LAST_BATCH
 

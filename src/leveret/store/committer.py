@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 
 from leveret.broker.storage import Traffic
-from leveret.store.cleaner import Clean
+from leveret.store.compaction import Clean
 from leveret.store.journal import BatchToWrite, Removal
-from leveret.store.paging import Fetching, Filling, Reading
-from leveret.store.peeking import Peek
+from leveret.store.page_transfer import Fetching, Filling, Reading
+from leveret.store.peek import Peek
 from leveret.store.rows import Change, DefinitionsFile
 
 log = logging.getLogger("leveret.store")

@@ -25,7 +25,7 @@ from leveret.store.disk import Disk, File, lock_folder
 from leveret.store.journal import PREFIX, Journal
 from leveret.store.layout import MARK, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
 from leveret.store.modes import private
-from leveret.store.opening import InUse, file_fault, number_of
+from leveret.store.opened import InUse, file_fault, number_of
 from leveret.store.records import read_head, read_message, read_numbers
 from leveret.store.recovery import Recovery
 from leveret.store.rows import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownFormat, unpacked

@@ -1,7 +1,7 @@
 """The pager of a store: what queues have beyond their windows, read again from the journal or the spill.
 
-How it is written and read is `paging.py`'s. Reading is in the committer's thread: `have_read` brings it there, once the
-committer has been given everything that is to be read.
+How it is written and read is `page_transfer.py`'s. Reading is in the committer's thread: `have_read` brings it there, once
+the committer has been given everything that is to be read.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from leveret.broker.storage import STORED, Settler, Storage
 from leveret.broker.work import Work
 from leveret.store.journal import Journal, ledger_of
 from leveret.store.layout import HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
-from leveret.store.paging import Fetching, Filling, Reading, Unplaced, evict, page_out, page_out_all, stub_of
-from leveret.store.peeking import Peek
+from leveret.store.page_transfer import Fetching, Filling, Reading, Unplaced, evict, page_out, page_out_all, stub_of
+from leveret.store.peek import Peek
 from leveret.store.records import read_head, read_message, read_place
 
 Readable = Reading | Filling | Fetching | Peek

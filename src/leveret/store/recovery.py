@@ -27,7 +27,7 @@ from leveret.octets import put_u32, put_u64, u16_at, u32_at, u64_at
 from leveret.store.disk import Disk
 from leveret.store.journal import PREFIX, Journal, ledger_of
 from leveret.store.layout import COMMIT, DELIVERED, KIND_MASK, MARK, MESSAGE, PURGE, REQUEUE, SETTLE
-from leveret.store.paging import Reading
+from leveret.store.page_transfer import Reading
 from leveret.store.records import body_size_at, check_room, group_at, place_offset, read_numbers, record_size
 from leveret.store.segment import (
     HEADER_SIZE,
@@ -494,7 +494,7 @@ class Recovery:
         self.message_count += pages.count
         ledger_of(queue).live_count = pages.count
         ledger_of(queue).live_bytes = pages.body_bytes
-        if queue.traits.pageable():
+        if queue.settings.pageable():
             queue.restore_pages(pages, gone.highest + 1, found.times)
         else:
             queue.restore(all_entries(store, queue, pages), gone.highest + 1)

@@ -14,7 +14,7 @@ from typing import Any
 from leveret.broker.pages import Pages, Sizes
 from leveret.store.disk import Disk
 from leveret.store.journal import Journal
-from leveret.store.opening import InUse, Unusable, close_files, number_of, open_definitions
+from leveret.store.opened import InUse, Unusable, close_files, number_of, open_definitions
 from leveret.store.rebuild import fitting
 from leveret.store.recovery import Recovery
 from leveret.store.rows import Change, DefinitionsFile, packed, put, remove, set_fact

@@ -33,15 +33,15 @@ from typing import Any
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Traffic
-from leveret.store.cleaner import Clean, Compaction, is_late
 from leveret.store.committer import Committer, Job
-from leveret.store.holding import Hold
+from leveret.store.compaction import Clean, Compaction, is_late
 from leveret.store.journal import BatchToWrite, Journal, Ledger, Removal, ledger_of
 from leveret.store.layout import GROUP_MAX
 from leveret.store.pager import PagedStorage, Readable
 from leveret.store.records import Place
 from leveret.store.rows import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.segment import HEADER_SIZE
+from leveret.store.sync_barrier import Barrier
 
 log = logging.getLogger("leveret.store")
 
@@ -82,11 +82,11 @@ class Store(PagedStorage):
         "_told_segment",
         "_writing",
         "_writing_size",
+        "barriers",
         "closed",
         "compaction",
         "delivered_up_to",
-        "holding",
-        "holds",
+        "delivers_synced",
         "known_ids",
         "open_groups",
         "queues",
@@ -97,8 +97,8 @@ class Store(PagedStorage):
         self.synced = journal.synced
         self.compaction = Compaction(self)
         # Whether messages wait for the disk before they are delivered, and those of which queues do.
-        self.holds = False
-        self.holding: list[Hold] = []
+        self.delivers_synced = False
+        self.barriers: list[Barrier] = []
         # The ids of queues that recovery is about to make again.
         self.known_ids: dict[tuple[str, str, str], int] = {}
         self.queues: dict[int, Queue] = {}
@@ -170,8 +170,8 @@ class Store(PagedStorage):
         self._make_room(key)
         self._ids[key] = queue_id
         queue.ledger = Ledger(self.journal, queue_id)
-        if self.holds:
-            queue.hold_back(Hold(self, queue))
+        if self.delivers_synced:
+            queue.set_barrier(Barrier(self, queue))
         self.queues[queue_id] = queue
 
     def abandon(self, queue: Queue, vhost: str, kind: str) -> None:
@@ -238,8 +238,8 @@ class Store(PagedStorage):
 
     def _close_group(self, group: int) -> None:
         self.open_groups.discard(group)
-        for hold in self.holding:
-            hold.commit(group, self.journal.batch)
+        for barrier in self.barriers:
+            barrier.commit(group, self.journal.batch)
         if not self.open_groups:
             self.compaction.groups_closed()
 
@@ -354,10 +354,10 @@ class Store(PagedStorage):
         self._on_synced()
 
     def _release_held(self) -> None:
-        if self.holding:
+        if self.barriers:
             self.work.begin()
-            waiting, self.holding = self.holding, []
-            self.holding += [hold for hold in waiting if not hold.release(self.synced)]
+            waiting, self.barriers = self.barriers, []
+            self.barriers += [barrier for barrier in waiting if not barrier.release(self.synced)]
 
     def is_over(self, error: BaseException | None) -> bool:
         """Whether nothing more can be done: the committer has failed, or the files are closed."""

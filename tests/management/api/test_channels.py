@@ -3,7 +3,7 @@
 from tests.management.amqp import channel_of, connected, only, soon
 from tests.management.support import Http, Running
 
-from leveret.broker.tally import PUBLISHING, TAKING
+from leveret.broker.counters import PUBLISHING, TAKING
 
 
 def test_channel_has_rabbitmqs_name_and_state(broker: Running, http: Http, vhost: str) -> None:

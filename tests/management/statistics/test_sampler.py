@@ -65,8 +65,8 @@ def test_only_what_is_active_has_a_history_and_only_as_long_as_it_is_there(node:
     vhost = node.broker.find_vhost("/")
     sampler = Sampler(node)
     idle, busy = vhost.declare_queue("idle"), vhost.declare_queue("busy")
-    busy.tally.publish = 10
-    vhost.exchanges["amq.fanout"].tally.publish_in = 5
+    busy.counters.publish = 10
+    vhost.exchanges["amq.fanout"].counters.publish_in = 5
     round_of(sampler)
     assert sampler.of(idle) is None
     history = sampler.of(busy)
@@ -85,7 +85,7 @@ def test_of_very_many_objects_only_a_minute_is_kept(node: Node, monkeypatch: pyt
     sampler = Sampler(node)
     queues = [node.broker.find_vhost("/").declare_queue(f"q{number}") for number in range(5)]
     for queue in queues:
-        queue.tally.publish = 1
+        queue.counters.publish = 1
     round_of(sampler)
     kept = [len(found.rings) for queue in queues if (found := sampler.of(queue)) is not None]
     assert kept == [len(BASIC)] * 3 + [len(BRIEF)] * 2
@@ -95,7 +95,7 @@ def test_ten_thousand_queues_hold_the_loop_for_a_few_milliseconds_only(node: Nod
     """SPEC §9.1: sampling is spread."""
     vhost = node.broker.find_vhost("/")
     for number in range(10_000):
-        vhost.declare_queue(f"q{number}").tally.publish = number
+        vhost.declare_queue(f"q{number}").counters.publish = number
     sampler = Sampler(node)
     round_of(sampler)
     assert min(round_of(sampler) for _ in range(3)) < 0.01
@@ -106,7 +106,7 @@ def test_idle_since_is_when_something_changed_last(node: Node, monkeypatch: pyte
     sampler = Sampler(node)
     queue = node.broker.find_vhost("/").declare_queue("q")
     assert sampler.idle_since(queue, 42) == 42
-    queue.tally.publish = 1
+    queue.counters.publish = 1
     start = now_ms()
     round_of(sampler)
     assert sampler.idle_since(queue, 42) is None

@@ -44,7 +44,7 @@ def channel_view(request: Request, client: Client, channel: Channel) -> JsonObje
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "garbage_collection": GARBAGE_COLLECTION,
-        "message_stats": with_rates(channel.tally.counts(), request.statistics.of(channel), request.query),
+        "message_stats": with_rates(channel.counters.counts(), request.statistics.of(channel), request.query),
     }
     idle_since = request.statistics.idle_since(channel, client.connection.connected_at)
     if idle_since is not None:

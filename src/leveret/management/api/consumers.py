@@ -17,7 +17,7 @@ Found = tuple[Channel, Subscriber]
 def consumer_view(request: Request, channel: Channel, consumer: Subscriber) -> JsonObject:
     """A consumer as the API shows it."""
     queue = consumer.queue
-    own = queue.traits.consumer_timeout_ms
+    own = queue.settings.consumer_timeout_ms
     waiting = queue.rotation.single and queue.rotation.chosen is not consumer
     return {
         "consumer_tag": consumer.tag,

@@ -4,8 +4,8 @@ import asyncio
 import base64
 import binascii
 
+from leveret.broker.counters import PASSING
 from leveret.broker.exchange import Exchange
-from leveret.broker.tally import PASSING
 from leveret.broker.vhost import VirtualHost
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
 from leveret.management.direct import Direct, client_of
@@ -23,7 +23,7 @@ from leveret.wire.properties import Properties
 
 def exchange_view(request: Request, vhost: VirtualHost, exchange: Exchange) -> JsonObject:
     """An exchange as the API shows it."""
-    counts = {name: value for name, value in exchange.tally.counts().items() if name in PASSING}
+    counts = {name: value for name, value in exchange.counters.counts().items() if name in PASSING}
     view: JsonObject = {
         "name": exchange.name,
         "vhost": vhost.name,
@@ -66,7 +66,7 @@ async def get_exchange(request: Request) -> JsonObject:
     view = exchange_view(request, request.vhost, exchange)
     # First what tells the parts.
     outgoing = await exchange_outgoing(request, request.vhost, exchange)
-    incoming = channel_rows(request, request.vhost, exchange.tally)
+    incoming = channel_rows(request, request.vhost, exchange.counters)
     return select_columns(request.query, view | {"incoming": incoming, "outgoing": outgoing})
 
 

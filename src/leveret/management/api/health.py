@@ -1,7 +1,7 @@
 """Health checks: each answers 200, or 503 and the reason."""
 
 from leveret.broker.message import Message, new_message
-from leveret.broker.rewriting import make_origin
+from leveret.broker.rewrite import make_origin
 from leveret.broker.vhost import VirtualHost
 from leveret.management.api.nodes import protocols
 from leveret.management.http.answer import Answer, bad_request

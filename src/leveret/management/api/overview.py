@@ -4,8 +4,8 @@ import platform
 
 from leveret import __version__
 from leveret.broker.broker import CLUSTER_NAME
+from leveret.broker.counters import NAMES
 from leveret.broker.queue_sums import QueueSums
-from leveret.broker.tally import NAMES
 from leveret.broker.vhost import VirtualHost
 from leveret.definitions.from_json import checked_name
 from leveret.management.api.nodes import contexts, exchange_types, protocols
@@ -16,7 +16,7 @@ from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, USER, Result, Route
 from leveret.management.statistics.node_stats import churn_counts
 from leveret.management.statistics.rate import with_rates
-from leveret.management.statistics.total import broker_tally, message_counts, queue_sums, vhosts_tally
+from leveret.management.statistics.total import broker_counters, message_counts, queue_sums, vhosts_counters
 from leveret.protocol.handshake import SERVER_PROPERTIES
 
 
@@ -65,10 +65,10 @@ def totals(request: Request) -> JsonObject:
     vhosts = request.vhosts(visible=True)
     sums = queue_sums(vhosts)
     history = request.statistics.total if sees_all else None
-    tally = broker_tally(request.broker) if sees_all else vhosts_tally(vhosts)
+    counters = broker_counters(request.broker) if sees_all else vhosts_counters(vhosts)
     traffic = request.broker.storage.traffic()
     disk = {"disk_reads": traffic.messages_read, "disk_writes": traffic.messages_written}
-    counts = {**dict.fromkeys(NAMES, 0), **disk, "deliver_get": 0, **tally.counts()}
+    counts = {**dict.fromkeys(NAMES, 0), **disk, "deliver_get": 0, **counters.counts()}
     counts = {name: value for name, value in counts.items() if name not in ("publish_in", "publish_out")}
     return {
         "message_stats": with_rates(counts, history, request.query),

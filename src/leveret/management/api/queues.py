@@ -68,7 +68,7 @@ def queue_view(request: Request, vhost: VirtualHost, queue: Queue) -> JsonObject
         "exclusive_consumer_tag": exclusive_tag(queue),
         "single_active_consumer_tag": single_tag(queue),
         "head_message_timestamp": head_timestamp(queue),
-        "message_stats": with_rates(queue.tally.counts(QUEUE_PUBLISHING), history, request.query),
+        "message_stats": with_rates(queue.counters.counts(QUEUE_PUBLISHING), history, request.query),
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "storage_version": 2,
@@ -119,7 +119,7 @@ def full_view(request: Request, queue: Queue) -> JsonObject:
     """A queue with all that is only shown of one."""
     return queue_view(request, request.vhost, queue) | {
         "consumer_details": consumers_of(request, queue),
-        "deliveries": channel_rows(request, request.vhost, queue.tally),
+        "deliveries": channel_rows(request, request.vhost, queue.counters),
         "incoming": queue_incoming(request, request.vhost, queue),
     }
 

@@ -16,7 +16,7 @@ from leveret.management.http.answer import StreamAnswer, bad_request
 from leveret.management.http.json import JsonObject, as_json
 from leveret.management.http.request import Request, parse_int
 from leveret.management.http.route import USER, Result, Route
-from leveret.management.statistics.total import broker_tally, message_counts, queue_sums, vhosts_tally
+from leveret.management.statistics.total import broker_counters, message_counts, queue_sums, vhosts_counters
 from leveret.server.clock import now_ms
 
 INTERVAL_MAX_S = 60
@@ -98,11 +98,11 @@ def counters(request: Request) -> JsonObject:
     """Sums over what the user may see."""
     sees_all = request.has_tag("monitoring")
     vhosts = request.vhosts(visible=True)
-    tally = broker_tally(request.broker) if sees_all else vhosts_tally(vhosts)
+    counters = broker_counters(request.broker) if sees_all else vhosts_counters(vhosts)
     sums = queue_sums(vhosts)
     found: JsonObject = {
         "time": now_ms(),
-        "message_stats": tally.counts(),
+        "message_stats": counters.counts(),
         "queue_totals": message_counts(sums),
         "object_totals": object_totals(request, vhosts, sums),
     }

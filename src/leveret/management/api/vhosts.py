@@ -9,7 +9,7 @@ from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request, parse_bool
 from leveret.management.http.route import ADMINISTRATOR, USER, VHOST, Result, Route
 from leveret.management.statistics.rate import with_rates
-from leveret.management.statistics.total import message_counts, octets_by_vhost, queue_sums, vhost_tally
+from leveret.management.statistics.total import message_counts, octets_by_vhost, queue_sums, vhost_counters
 
 
 def vhost_view(request: Request, vhost: VirtualHost, octets: dict[str, int]) -> JsonObject:
@@ -33,7 +33,7 @@ def vhost_view(request: Request, vhost: VirtualHost, octets: dict[str, int]) -> 
         **view,
         **with_rates(message_counts(queue_sums([vhost])), history, request.query),
         **with_rates(octets, history, request.query),
-        "message_stats": with_rates(vhost_tally(vhost).counts(), history, request.query),
+        "message_stats": with_rates(vhost_counters(vhost).counts(), history, request.query),
     }
 
 

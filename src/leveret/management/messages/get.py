@@ -41,9 +41,9 @@ class Get:
 
     def _show(self, entry: Entry) -> None:
         channel = self._client.channel
-        channel.tally.get_no_ack += self._no_ack
-        channel.tally.get += not self._no_ack
-        channel.tally.redeliver += entry.redelivered
+        channel.counters.get_no_ack += self._no_ack
+        channel.counters.get += not self._no_ack
+        channel.counters.redeliver += entry.redelivered
         self._bytes += self._format.size(entry.message.body_size)
         self.views.append(message_view(entry, self._queue.ready_count, self._format))
         if channel.vhost.tracing:

@@ -12,7 +12,7 @@ from leveret.broker.dispatch import push
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
-from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
+from leveret.broker.rewrite import carbon_copies, make_origin, rewritten
 from leveret.broker.rights import Rights
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import AccessRefused
@@ -78,7 +78,7 @@ class Move:
 
     def _message(self, entry: Entry) -> Message:
         """The message without what only its queue says of it."""
-        if not self._queue.traits.counts_deliveries or not entry.delivery_count:
+        if not self._queue.settings.counts_deliveries or not entry.delivery_count:
             return entry.message
         properties = properties_of(entry.message.content, entry.message.header_size)
         headers = properties.headers or {}
@@ -113,11 +113,11 @@ def to_exchange(vhost: VirtualHost, rights: Rights, exchange: Exchange, routing_
         if not queues and not vhost.router.keeps():
             return LEFT
         anew = readdressed(message, make_origin(exchange.name, key))
-        exchange.tally.publish_in += 1
-        exchange.tally.publish_out += len(queues)
+        exchange.counters.publish_in += 1
+        exchange.counters.publish_out += len(queues)
         vhost.router.keep(anew, now)
         for queue in queues:
-            queue.tally.part(exchange.tally).publish += 1
+            queue.counters.breakdown_for(exchange.counters).publish += 1
         taken = [push(queue, anew, now) for queue in queues]
         return PLACED if any(taken) or not queues else REFUSED
 

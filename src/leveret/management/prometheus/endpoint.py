@@ -30,8 +30,8 @@ async def get_metrics(request: Request) -> Answer:
     page.add(family.QUEUE_COARSE, queue_coarse_values(facts))
     page.add(family.QUEUE, queue_values(facts))
     page.add(family.CHANNEL, sums.channel)
-    page.add(family.CHANNEL_EXCHANGE, published_values(sums.tally))
-    page.add(family.CHANNEL_QUEUE, delivered_values(sums.tally))
+    page.add(family.CHANNEL_EXCHANGE, published_values(sums.counters))
+    page.add(family.CHANNEL_QUEUE, delivered_values(sums.counters))
     page.add(family.CONNECTION_COARSE, sums.traffic)
     page.add(family.CONNECTION, sums.connection)
     page.add(family.QUEUE_PUBLISHED, facts[-1:])
@@ -44,7 +44,7 @@ async def get_metrics(request: Request) -> Answer:
 
 def _add_ends(page: Page, request: Request, sums: Sums, consumers: int) -> None:
     """The last metrics, which are the same with sums and with objects."""
-    add_global(page, request, sums.tally, sums.unconfirmed, sums.publishers, consumers)
+    add_global(page, request, sums.counters, sums.unconfirmed, sums.publishers, consumers)
     queues = sum(len(vhost.queues) for vhost in request.broker.vhosts.values())
     page.add(family.TOTALS, [sums.connections, sums.channels, consumers, queues])
     add_alarms(page, request)

@@ -5,8 +5,8 @@ import uuid
 from typing import TYPE_CHECKING
 
 from leveret import __version__
+from leveret.broker.counters import Counters
 from leveret.broker.logins import Attempts, Logins
-from leveret.broker.tally import Tally
 from leveret.management.http.request import Request
 from leveret.management.prometheus import family
 from leveret.management.prometheus.exposition import PREFIX, Page, label
@@ -74,7 +74,7 @@ async def add_sources(page: Page, logins: Logins) -> None:
 COARSE_NAMES = ("proc_used", "gc_num", "gc_bytes_reclaimed", "context_switches")
 
 
-def add_global(page: Page, request: Request, total: Tally, unconfirmed: int, publishers: int, consumers: int) -> None:
+def add_global(page: Page, request: Request, total: Counters, unconfirmed: int, publishers: int, consumers: int) -> None:
     """What was done since the start."""
     routed = total.publish - total.drop_unroutable - total.return_unroutable
     received = (total.publish, total.confirm + unconfirmed, routed, total.drop_unroutable, total.return_unroutable)

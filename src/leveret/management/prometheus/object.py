@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from leveret.broker.tally import Tally
+from leveret.broker.counters import Counters
 from leveret.broker.vhost import VirtualHost
 from leveret.management.client import connected_clients
 from leveret.management.http.request import Request
@@ -91,13 +91,13 @@ async def brought_rows(page: Page, request: Request, vhosts: Iterable[VirtualHos
         await page.rest()
     for vhost in vhosts:
         start = f'queue_vhost="{escaped(vhost.name)}",queue="'
-        ends = {one.tally: label(exchange_vhost=vhost.name, exchange=one.name) for one in vhost.exchanges.values()}
-        queues = [queue for queue in vhost.queues.values() if queue.tally.parts]
+        ends = {one.counters: label(exchange_vhost=vhost.name, exchange=one.name) for one in vhost.exchanges.values()}
+        queues = [queue for queue in vhost.queues.values() if queue.counters.breakdown]
         for at in range(0, len(queues), GROUP):
             rows += [
                 (f'{start}{escaped(queue.name)}",{ends[other]}', (part.publish,))
                 for queue in queues[at : at + GROUP]
-                for other, part in (queue.tally.parts or {}).items()
+                for other, part in (queue.counters.breakdown or {}).items()
                 if other in ends
             ]
             await page.rest()
@@ -105,14 +105,14 @@ async def brought_rows(page: Page, request: Request, vhosts: Iterable[VirtualHos
 
 
 async def part_rows(
-    page: Page, request: Request, channels: Sequence[tuple[str, Channel]], values: Callable[[Tally], tuple[int, ...]]
+    page: Page, request: Request, channels: Sequence[tuple[str, Channel]], values: Callable[[Counters], tuple[int, ...]]
 ) -> list[tuple[str, tuple[int, ...]]]:
     """What each channel did with each exchange or queue, where any of these values is not 0."""
-    names = await tally_labels(page, request)
+    names = await counters_labels(page, request)
     rows = []
     for labels, channel in channels:
-        request.node.do(channel.routes.tell_parts)
-        for other, part in list((channel.tally.parts or {}).items()):
+        request.node.do(channel.routes.flush_counts)
+        for other, part in list((channel.counters.breakdown or {}).items()):
             found = values(part)
             if any(found) and other in names:
                 rows.append((f"{labels},{names[other]}", found))
@@ -120,15 +120,15 @@ async def part_rows(
     return rows
 
 
-async def tally_labels(page: Page, request: Request) -> dict[Tally, str]:
+async def counters_labels(page: Page, request: Request) -> dict[Counters, str]:
     """The labels of exchanges and queues, by their counters."""
-    names: dict[Tally, str] = {}
+    names: dict[Counters, str] = {}
     for vhost in list(request.broker.vhosts.values()):
         async for exchanges in page.groups(list(vhost.exchanges.values())):
-            names |= {exchange.tally: label(vhost=vhost.name, exchange=exchange.name) for exchange in exchanges}
+            names |= {exchange.counters: label(vhost=vhost.name, exchange=exchange.name) for exchange in exchanges}
         queues = list(vhost.queues.values())
         for at in range(0, len(queues), GROUP):
-            names |= {queue.tally: label(vhost=vhost.name, queue=queue.name) for queue in queues[at : at + GROUP]}
+            names |= {queue.counters: label(vhost=vhost.name, queue=queue.name) for queue in queues[at : at + GROUP]}
             await page.rest()
     return names
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from leveret.broker.tally import Tally
+from leveret.broker.counters import Counters
 from leveret.broker.vhost import VirtualHost
 from leveret.management.client import Client, connected_clients
 from leveret.management.http.request import Request
@@ -27,7 +27,7 @@ async def sum_of_queues(page: Page, vhosts: Iterable[VirtualHost]) -> list[int]:
                 unacked += queue.unacked_count
                 ready_bytes += queue.ready_bytes
                 unacked_bytes += queue.unacked_bytes
-                published += queue.tally.publish
+                published += queue.counters.publish
                 rotation = queue.rotation
                 if rotation.everyone:
                     consumers += len(rotation.everyone)
@@ -49,10 +49,10 @@ async def sum_of_queues(page: Page, vhosts: Iterable[VirtualHost]) -> list[int]:
 class Sums:
     """What the channels and connections are and have done, all together."""
 
-    __slots__ = ("channel", "channels", "connection", "connections", "publishers", "tally", "traffic", "unconfirmed")
+    __slots__ = ("channel", "channels", "connection", "connections", "counters", "publishers", "traffic", "unconfirmed")
 
     def __init__(self) -> None:
-        self.tally = Tally()
+        self.counters = Counters()
         self.channel = [0] * len(family.CHANNEL)
         self.connection = [0] * len(family.CONNECTION)
         self.traffic = [0, 0]
@@ -66,9 +66,9 @@ class Sums:
         self.traffic[1] += transport.sent_bytes
         for channel in client.channels.values():
             self.channels += 1
-            tally, values = channel.tally, channel_values(channel)
-            self.tally.add(tally)
-            self.publishers += 1 if tally.publish else 0
+            counters, values = channel.counters, channel_values(channel)
+            self.counters.add(counters)
+            self.publishers += 1 if counters.publish else 0
             self.unconfirmed += values[2]
             add_up(self.channel, values)
 
@@ -81,9 +81,9 @@ def add_up(sums: list[int], values: Sequence[int]) -> None:
 
 async def sum_of_connections(page: Page, request: Request) -> Sums:
     sums = Sums()
-    sums.tally.add(request.broker.tally)
+    sums.counters.add(request.broker.counters)
     for vhost in request.broker.vhosts.values():
-        sums.tally.add(vhost.tally)
+        sums.counters.add(vhost.counters)
     for client in list(connected_clients(request.node)):
         sums.add(client)
         await page.rest()

@@ -6,8 +6,8 @@ Everything shown of queues is made from their facts, so that the facts of many q
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from leveret.broker.counters import Counters
 from leveret.broker.queue import Queue
-from leveret.broker.tally import Tally
 from leveret.management.client import Client
 from leveret.management.statistics.queue_stats import disk_writes, persistent
 from leveret.protocol.channel import Channel
@@ -30,7 +30,7 @@ def queue_facts(queue: Queue) -> tuple[int, ...]:
         *persistent(queue),
         pages.read_count,
         disk_writes(queue),
-        queue.tally.publish,
+        queue.counters.publish,
     )
 
 
@@ -61,13 +61,13 @@ def channel_values(channel: Channel) -> tuple[int, ...]:
     )
 
 
-def published_values(tally: Tally) -> tuple[int, ...]:
-    return tally.publish, tally.confirm, tally.return_unroutable, tally.drop_unroutable
+def published_values(counters: Counters) -> tuple[int, ...]:
+    return counters.publish, counters.confirm, counters.return_unroutable, counters.drop_unroutable
 
 
-def delivered_values(tally: Tally) -> tuple[int, ...]:
-    handed_out = (tally.get, tally.get_no_ack, tally.deliver, tally.deliver_no_ack)
-    return (*handed_out, tally.redeliver, tally.ack, tally.get_empty)
+def delivered_values(counters: Counters) -> tuple[int, ...]:
+    handed_out = (counters.get, counters.get_no_ack, counters.deliver, counters.deliver_no_ack)
+    return (*handed_out, counters.redeliver, counters.ack, counters.get_empty)
 
 
 def connection_values(client: Client) -> tuple[int, ...]:

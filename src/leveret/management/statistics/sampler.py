@@ -2,7 +2,7 @@
 
 (1) The node, vhosts and totals are remembered for a day, other objects for an hour; of more than `FULL_MAX` other objects
     the rest for a minute, which is enough for rates. So memory is bounded.
-    Of the parts of tallies (what a channel did with a queue, …) `PARTS_MAX` are remembered, for a minute.
+    Of breakdowns (what a channel did with a queue, …) `BREAKDOWN_MAX` are remembered, for a minute.
 (2) An object that has done nothing has no history, and one that is gone has none from the next round on.
 (3) A round is done in slices of at most `SLICE_S`, so that 10,000 queues hold nobody up.
 """
@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from leveret.broker.counters import NAMES, Counters
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
-from leveret.broker.tally import NAMES, Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.management.client import sessions_in
 from leveret.management.http.json import JsonObject
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leveret.server.node import Node
 
 FULL_MAX = 2_000
-PARTS_MAX = 2_000
+BREAKDOWN_MAX = 2_000
 SLICE_S = 0.001
 # So much is looked at before the clock is.
 GROUP = 20
@@ -161,15 +161,15 @@ class Sampler:
         self.node_counts = node_counts(self._node)
         self.node.begin(now, list(self.node_counts.values()))
         yield
-        total = Tally()
-        total.add(broker.tally)
+        total = Counters()
+        total.add(broker.counters)
         ready = unacked = 0
         vhosts = list(broker.vhosts.values())
         self.vhosts = {vhost: self.vhosts.get(vhost) or History(VHOST_NAMES, GLOBAL) for vhost in vhosts}
         octets = yield from self._sample_connections(vhosts)
         for vhost in vhosts:
-            tally, vhost_ready, vhost_unacked = Tally(), 0, 0
-            tally.add(vhost.tally)
+            counters, vhost_ready, vhost_unacked = Counters(), 0, 0
+            counters.add(vhost.counters)
             for at, queue in enumerate(list(vhost.queues.values())):
                 vhost_ready += queue.ready_count
                 vhost_unacked += queue.unacked_count
@@ -178,15 +178,15 @@ class Sampler:
                     yield
             for session in list(sessions_in(vhost)):
                 for channel in list(session.channels.values()):
-                    tally.add(channel.tally)
+                    counters.add(channel.counters)
                     self._sample_channel(channel)
                 yield
             for at, exchange in enumerate(list(vhost.exchanges.values())):
                 self._sample_exchange(exchange)
                 if at % GROUP == 0:
                     yield
-            self._sample_total(self.vhosts.get(vhost), tally, vhost_ready, vhost_unacked, *octets[vhost].values())
-            total.add(tally)
+            self._sample_total(self.vhosts.get(vhost), counters, vhost_ready, vhost_unacked, *octets[vhost].values())
+            total.add(counters)
             ready += vhost_ready
             unacked += vhost_unacked
         traffic = broker.storage.traffic()
@@ -201,35 +201,37 @@ class Sampler:
                 yield
         return octets_by_vhost(self._node.transports, vhosts)
 
-    def _sample_total(self, history: History | None, tally: Tally, *more: int) -> None:
+    def _sample_total(self, history: History | None, counters: Counters, *more: int) -> None:
         if history is not None:
-            history.begin(now_ms(), (*channel_values(tally), *more))
+            history.begin(now_ms(), (*channel_values(counters), *more))
 
     def _sample_queue(self, queue: Queue) -> None:
-        t = queue.tally
+        t = queue.counters
         if t.publish or t.deliver or t.deliver_no_ack or t.get or t.get_no_ack or t.get_empty:
             lengths = (queue.ready_count, queue.unacked_count)
             values = (t.publish, t.deliver, t.deliver_no_ack, t.redeliver, t.get, t.get_no_ack, t.get_empty, t.ack, *lengths)
             self._keep(queue, QUEUE_NAMES, values)
-            self._sample_parts(t, PUBLISH_NAMES, published_values)
+            self._sample_breakdown(t, PUBLISH_NAMES, published_values)
 
     def _sample_channel(self, channel: Channel) -> None:
-        values = channel_values(channel.tally)
+        values = channel_values(channel.counters)
         if any(values):
-            self._node.do(channel.routes.tell_parts)
+            self._node.do(channel.routes.flush_counts)
             self._keep(channel, CHANNEL_NAMES, values)
-            self._sample_parts(channel.tally, CHANNEL_NAMES, channel_values)
+            self._sample_breakdown(channel.counters, CHANNEL_NAMES, channel_values)
 
-    def _sample_parts(self, tally: Tally, names: tuple[str, ...], values: Callable[[Tally], tuple[int, ...]]) -> None:
-        parts = () if tally.parts is None else list(tally.parts.values())
-        for part in parts[: PARTS_MAX - self._part_count]:
+    def _sample_breakdown(
+        self, counters: Counters, names: tuple[str, ...], values: Callable[[Counters], tuple[int, ...]]
+    ) -> None:
+        parts = () if counters.breakdown is None else list(counters.breakdown.values())
+        for part in parts[: BREAKDOWN_MAX - self._part_count]:
             self._part_count += 1
             self._keep(part, names, values(part), BRIEF)
 
     def _sample_exchange(self, exchange: Exchange) -> None:
-        tally = exchange.tally
-        if tally.publish_in or tally.publish_out:
-            self._keep(exchange, EXCHANGE_NAMES, (tally.publish_in, tally.publish_out))
+        counters = exchange.counters
+        if counters.publish_in or counters.publish_out:
+            self._keep(exchange, EXCHANGE_NAMES, (counters.publish_in, counters.publish_out))
 
     def _sample_connection(self, transport: Transport) -> None:
         if transport.connection is not None:
@@ -244,15 +246,15 @@ class Sampler:
         history.begin(now_ms(), values)
 
 
-def channel_values(t: Tally) -> tuple[int, ...]:
+def channel_values(t: Counters) -> tuple[int, ...]:
     """The counters of CHANNEL_NAMES."""
     published = (t.publish, t.confirm, t.return_unroutable, t.drop_unroutable)
     return (*published, t.deliver, t.deliver_no_ack, t.redeliver, t.get, t.get_no_ack, t.get_empty, t.ack)
 
 
-def published_values(tally: Tally) -> tuple[int]:
+def published_values(counters: Counters) -> tuple[int]:
     """The counters of PUBLISH_NAMES."""
-    return (tally.publish,)
+    return (counters.publish,)
 
 
 def connection_values(transport: Transport) -> tuple[int, int, int, int]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from leveret.broker.broker import Broker
+from leveret.broker.counters import Counters
 from leveret.broker.queue_sums import QueueSums
-from leveret.broker.tally import Tally
 from leveret.broker.vhost import VirtualHost
 from leveret.management.client import channels_in
 from leveret.server.transport import Transport, vhost_of
@@ -36,25 +36,25 @@ def octets_by_vhost(transports: Iterable[Transport], vhosts: Iterable[VirtualHos
     return found
 
 
-def vhost_tally(vhost: VirtualHost) -> Tally:
+def vhost_counters(vhost: VirtualHost) -> Counters:
     """What all channels of a vhost have done, ever."""
-    total = Tally()
-    total.add(vhost.tally)
+    total = Counters()
+    total.add(vhost.counters)
     for channel in channels_in(vhost):
-        total.add(channel.tally)
+        total.add(channel.counters)
     return total
 
 
-def vhosts_tally(vhosts: Iterable[VirtualHost]) -> Tally:
+def vhosts_counters(vhosts: Iterable[VirtualHost]) -> Counters:
     """What all channels of these vhosts have done, ever."""
-    total = Tally()
+    total = Counters()
     for vhost in vhosts:
-        total.add(vhost_tally(vhost))
+        total.add(vhost_counters(vhost))
     return total
 
 
-def broker_tally(broker: Broker) -> Tally:
+def broker_counters(broker: Broker) -> Counters:
     """What all channels have done, ever."""
-    total = vhosts_tally(broker.vhosts.values())
-    total.add(broker.tally)
+    total = vhosts_counters(broker.vhosts.values())
+    total.add(broker.counters)
     return total

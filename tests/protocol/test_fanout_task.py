@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from leveret.broker.message import Origin, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.work import Work
+from leveret.protocol.fanout_task import FanoutTask
 from leveret.protocol.settlement import nothing
-from leveret.protocol.spread import Spread
 from leveret.wire.spec import BasicAck, BasicNack, ConfirmSelect, QueueDeclare, QueueDeclareOk
 from leveret.wire.values import Table
 
@@ -21,7 +21,7 @@ MESSAGE = new_message(Origin("", "q", b""), b"", 14, 0, 1, False)
 def test_message_is_given_to_all_in_pieces() -> None:
     work = Work()
     queues = [Queue(f"q{number}", "queue", work, {}) for number in range(5000)]
-    spread = Spread(MESSAGE, queues, 0, nothing)
+    spread = FanoutTask(MESSAGE, queues, 0, nothing)
     count = 1
     while not spread.run(work):
         assert work.left <= 0
@@ -34,7 +34,7 @@ def test_message_is_given_to_all_in_pieces() -> None:
 def test_queues_that_went_in_the_meantime_are_left_out() -> None:
     work = Work()
     queues = [Queue(f"q{number}", "queue", work, {}) for number in range(3000)]
-    spread = Spread(MESSAGE, queues, 0, nothing)
+    spread = FanoutTask(MESSAGE, queues, 0, nothing)
     assert not spread.run(work)
     queues[2999].delete()
     work.begin()

@@ -9,7 +9,7 @@ from tests.store.support import Rig, letter
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
-from leveret.store.cleaner import Clean
+from leveret.store.compaction import Clean
 
 SIZE = 1 << 16
 FILLER = 8000

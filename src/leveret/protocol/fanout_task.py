@@ -8,7 +8,7 @@ from leveret.broker.queue import Queue
 from leveret.broker.work import Task, Work
 
 
-class Spread(Task):
+class FanoutTask(Task):
     """Gives one message to each of these queues; the connection's next frame waits until all have it.
 
     `refused` is called for each queue that does not take it.

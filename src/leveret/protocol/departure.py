@@ -24,7 +24,7 @@ CONSUMER_COST = 5
 QUEUE_COST = 20
 
 
-class Leave(Task):
+class Departure(Task):
     """Ends these channels, and deletes these queues; `done` is called when all of it is done."""
 
     __slots__ = ("_channels", "_consumers", "_left", "_queues", "_requeue", "_vhost")

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from leveret.broker.chores import Discard
 from leveret.broker.queue import Queue
+from leveret.broker.queue_tasks import Discard
 from leveret.broker.storage import Storage
 from leveret.broker.vhost_tasks import UnbindTask
 from leveret.broker.work import Task, Work
 
 
-class AwaitPage(Task):
+class AfterPage(Task):
     """Done when a queue's first message is in memory again."""
 
     __slots__ = ("_done", "_queue")
@@ -25,7 +25,7 @@ class AwaitPage(Task):
         return True
 
 
-class AwaitTask(Task):
+class AfterTask(Task):
     """Done when a task on the work list is: storage was told of all that was purged, or bindings are removed."""
 
     __slots__ = ("_done", "_task")
@@ -41,7 +41,7 @@ class AwaitTask(Task):
         return True
 
 
-class AwaitRemoval(Task):
+class AfterRemoval(Task):
     """Done when storage has been told that a queue is gone, after all its dead letters."""
 
     __slots__ = ("_done", "_queue")
@@ -57,7 +57,7 @@ class AwaitRemoval(Task):
         return True
 
 
-class Await(Task):
+class AfterSync(Task):
     """Done when storage has synced all that was said up to now."""
 
     __slots__ = ("_done", "_position", "_storage")

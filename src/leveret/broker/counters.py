@@ -1,14 +1,14 @@
 """Counters of messages, under the names that RabbitMQ's API has for them. They only grow.
 
-A queue, an exchange and a channel each have one. What a vhost or the broker has is the sum over its channels, those that
+A queue, an exchange and a channel each have them. What a vhost or the broker has is the sum over its channels, those that
 are gone included: whoever closes a channel adds its counters to its vhost's.
 
-A tally may have parts, one for each other thing with a tally that had a share in it: a channel's for the exchanges it
-publishes to and the queues it takes from, a queue's for the exchanges its messages came through. They are known by that
-other tally, which is nobody else's: what is deleted and made again has a new one. `PARTS_MAX` of them are kept.
+They may have a breakdown, by each other thing with counters that had a share in it: a channel's for the exchanges it
+publishes to and the queues it takes from, a queue's for the exchanges its messages came through. It is by those
+other counters, which are nobody else's: what is deleted and made again has new ones. `BREAKDOWN_MAX` of them are kept.
 """
 
-PARTS_MAX = 1024
+BREAKDOWN_MAX = 1024
 
 NAMES = (
     "publish",
@@ -31,10 +31,10 @@ TAKING = ("deliver", "deliver_no_ack", "redeliver", "get", "get_no_ack", "get_em
 PASSING = ("publish_in", "publish_out")
 
 
-class Tally:
+class Counters:
     """The counters."""
 
-    __slots__ = (*NAMES, "parts")
+    __slots__ = (*NAMES, "breakdown")
 
     def __init__(self) -> None:
         self.publish = 0
@@ -50,24 +50,24 @@ class Tally:
         self.ack = 0
         self.publish_in = 0
         self.publish_out = 0
-        self.parts: dict[Tally, Tally] | None = None
+        self.breakdown: dict[Counters, Counters] | None = None
 
-    def part(self, other: "Tally") -> "Tally":
-        """The part that the owner of the `other` tally has in this."""
-        if self.parts is None:
-            self.parts = {}
-        found = self.parts.get(other)
+    def breakdown_for(self, other: "Counters") -> "Counters":
+        """What of this was for the owner of the `other` counters."""
+        if self.breakdown is None:
+            self.breakdown = {}
+        found = self.breakdown.get(other)
         if found is None:
-            if len(self.parts) >= PARTS_MAX:
-                del self.parts[next(iter(self.parts))]
-            found = self.parts[other] = Tally()
+            if len(self.breakdown) >= BREAKDOWN_MAX:
+                del self.breakdown[next(iter(self.breakdown))]
+            found = self.breakdown[other] = Counters()
         return found
 
     @property
     def deliver_get(self) -> int:
         return self.deliver + self.deliver_no_ack + self.get + self.get_no_ack
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "Counters") -> None:
         # One by one: compiled, that is an addition each.
         self.publish += other.publish
         self.confirm += other.confirm

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from leveret.broker.message import Entry
 from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
-from leveret.store.paging import Reading
+from leveret.store.page_transfer import Reading
 
 if TYPE_CHECKING:
     from leveret.store.pager import PagedStorage

@@ -11,7 +11,7 @@ from tests.store.support import NOW, Rig, letter
 
 from leveret.broker.settings import Settings
 from leveret.store.disk import File
-from leveret.store.opening import InUse, Opened, Unusable, open_folder
+from leveret.store.opened import InUse, Opened, Unusable, open_folder
 from leveret.store.rows import FILE_NAME, FORMAT, DefinitionsFile, UnknownFormat, set_fact
 
 

@@ -1,7 +1,7 @@
 cimport cython
 
 @cython.final
-cdef class Tally:
+cdef class Counters:
     cdef public long long publish
     cdef public long long confirm
     cdef public long long return_unroutable
@@ -15,7 +15,7 @@ cdef class Tally:
     cdef public long long ack
     cdef public long long publish_in
     cdef public long long publish_out
-    cdef public dict parts
+    cdef public dict breakdown
 
-    cpdef Tally part(self, Tally other)
-    cpdef add(self, Tally other)
+    cpdef Counters breakdown_for(self, Counters other)
+    cpdef add(self, Counters other)

@@ -1,6 +1,6 @@
 """Holding back: with `deliver = "synced"` no consumer gets a stored message before it is on disk.
 
-A queue with a Hold keeps its order: what stands behind a message that is held waits with it.
+A queue with a barrier keeps its order: what stands behind a message that is held waits with it.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NEVER = 1 << 62
 
 
-class Hold:
+class Barrier:
     """Which messages of one queue are not on disk yet: a batch and the first seq in it, the oldest first.
 
     Those of a transaction are on disk when its commit is; until then their batch is `NEVER` and the transaction's number.
@@ -33,7 +33,7 @@ class Hold:
         group = self._store.journal.group
         batch = NEVER + group if group else self._store.journal.batch
         if not self._marks:
-            self._store.holding.append(self)
+            self._store.barriers.append(self)
         if not self._marks or self._marks[-1][0] != batch:
             self._marks.append((batch, seq))
 

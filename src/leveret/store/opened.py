@@ -89,7 +89,7 @@ class Opened:
         self.broker = Broker(settings, self.store)
         self.broker.work.now = now
         self.store.work = self.broker.work
-        self.store.holds = settings.deliver_synced
+        self.store.delivers_synced = settings.deliver_synced
         rebuild(self.broker, self.store, rows)
         recovery.restore(self.store, found, clean)
         self.damage = recovery.damage
