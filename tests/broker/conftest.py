@@ -85,7 +85,7 @@ def queue_with(work: Work, message: NewMessage) -> NewQueue:
         queue = Queue("q", "queue 'q' in vhost '/'", work, {})
         for size in sizes or [1] * count:
             assert push(queue, message(size), 0)
-        work.begin()
+        work.budget.begin()
         return queue
 
     return made
@@ -134,10 +134,10 @@ def later(broker: Broker) -> Later:
 
     def passed(now: int) -> None:
         work = broker.work
-        work.now = now
-        work.begin()
+        work.budget.now = now
+        work.budget.begin()
         while not broker.timers.run(now, 1000) or work:
-            work.begin()
+            work.budget.begin()
             work.drain()
 
     return passed

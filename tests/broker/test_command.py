@@ -40,7 +40,7 @@ WHO: dict[str, Any] = {"by": "u", "at": NOW}
 @pytest.fixture
 def log(broker: Broker) -> list[Command]:
     found: list[Command] = []
-    broker.work.now = NOW
+    broker.work.budget.now = NOW
     broker.on_command = found.append
     return found
 
@@ -53,7 +53,7 @@ def follower() -> Broker:
 
 def finish(broker: Broker) -> None:
     while broker.work:
-        broker.work.begin()
+        broker.work.budget.begin()
         broker.work.drain()
 
 
@@ -155,8 +155,8 @@ def test_what_goes_by_itself_is_deleted_by_the_broker(broker: Broker, log: list[
     queue = vhost.declare_queue("q", arguments={"x-expires": 1000})
     vhost.bind("x", queue, "", {})
     del log[:]
-    broker.work.now = NOW + 1000
-    broker.timers.run(broker.work.now, 10)
+    broker.work.budget.now = NOW + 1000
+    broker.timers.run(broker.work.budget.now, 10)
     finish(broker)
     own: dict[str, Any] = {"by": NOBODY, "at": NOW + 1000}
     assert log == [DeleteQueue("/", "q", **own), DeleteExchange("/", "x", **own)]
@@ -169,7 +169,7 @@ def test_follower_deletes_nothing_by_itself(broker: Broker, log: list[Command]) 
     queue, other = vhost.declare_queue("q", arguments={"x-expires": 1000}), vhost.declare_queue("other")
     for number in range(UNBIND_PIECE + 1):
         vhost.bind("x", queue, str(number), {})
-    broker.work.left = 0
+    broker.work.budget.left = 0
     vhost.remove_queue(queue)
     vhost.bind("x", other, "", {})
     finish(broker)
@@ -178,8 +178,8 @@ def test_follower_deletes_nothing_by_itself(broker: Broker, log: list[Command]) 
     for command in log:
         apply(again, command)
         finish(again)
-    again.work.now = NOW + 5000
-    again.timers.run(again.work.now, 10)
+    again.work.budget.now = NOW + 5000
+    again.timers.run(again.work.budget.now, 10)
     finish(again)
     assert [binding.destination.name for binding in again.vhosts["/"].exchanges["x"].bindings.values()] == ["other"]
 

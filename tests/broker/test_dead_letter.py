@@ -204,12 +204,12 @@ def test_many_go_in_pieces_and_in_order(vhost: VirtualHost, broker: Broker, grav
     for number in range(3000):
         push(queue, letter(b"%d" % number), NOW)
     work = broker.work
-    work.now = NOW + 100
-    work.begin()
-    broker.timers.run(work.now, 10)
+    work.budget.now = NOW + 100
+    work.budget.begin()
+    broker.timers.run(work.budget.now, 10)
     count = 0
     while work:
-        work.begin()
+        work.budget.begin()
         work.drain()
         count += 1
     assert count >= 3

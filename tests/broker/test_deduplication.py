@@ -226,7 +226,7 @@ def test_queue_remembers(vhost: VirtualHost, broker: Broker, letter: NewLetter) 
     queue = vhost.declare_queue("q", arguments={"x-message-deduplication": True, "x-cache-ttl": 100})
     message = letter(headers={HEADER: "a"})
     push(queue, message, 1000)
-    broker.work.now = 1000
+    broker.work.budget.now = 1000
     queue.settle(take(queue))
     push(queue, message, 1099)
     assert queue.ready_count == 0

@@ -59,14 +59,14 @@ def test_so_many_are_remembered(vhost: VirtualHost, routes: Routes) -> None:
 def test_they_are_remembered_for_so_long(vhost: VirtualHost, broker: Broker, routes: Routes) -> None:
     """SPEC §5.3 x-message-deduplication exchange, SPEC §5.3 x-cache-ttl as an argument and as a header."""
     declared(vhost, size=10, ttl=100)
-    broker.work.now = 1000
+    broker.work.budget.now = 1000
     assert routes("x", "", {HEADER: "a"})
     assert routes("x", "", {HEADER: "b", "x-cache-ttl": 50})
     assert routes("x", "", {HEADER: "c", "x-cache-ttl": 500})
     assert routes("x", "", {HEADER: "d", "x-cache-ttl": "whatever"})
     passing = {1049: "", 1050: "b", 1099: "", 1100: "ad", 1499: "ad", 1500: "c"}
     for now, passed in passing.items():
-        broker.work.now = now
+        broker.work.budget.now = now
         assert "".join(value for value in "acd" if routes("x", "", {HEADER: value})) == passed.replace("b", "")
         assert bool(routes("x", "", {HEADER: "b", "x-cache-ttl": 10**6})) is ("b" in passed)
 

@@ -79,7 +79,7 @@ def publish(vhost: VirtualHost, letter: NewLetter) -> Publish:
     def published(text: str, delay: Value = None, key: str = "k", **properties: Any) -> None:
         headers = {**properties.pop("headers", {}), **({} if delay is None else {"x-delay": delay})}
         message = letter(text.encode(), key, "x", headers=headers or None, **properties)
-        vhost.publish(vhost.exchange("x"), message, vhost.work.now)
+        vhost.publish(vhost.exchange("x"), message, vhost.work.budget.now)
 
     return published
 
@@ -327,8 +327,8 @@ def test_many_are_one_timer(vhost: VirtualHost, broker: Broker, queue: Queue, le
     assert broker.timers.next_at() == 61_000
     assert broker.timers.run(60_999, 1)
     assert not broker.work, "nothing to do before"
-    broker.work.now = 61_000
-    broker.work.begin()
+    broker.work.budget.now = 61_000
+    broker.work.budget.begin()
     broker.timers.run(61_000, 1)
     broker.work.drain()
     assert 0 < queue.ready_count + len(waiting.dead) < 5000, "a pass is bounded"
@@ -360,7 +360,7 @@ def test_with_the_exchange_goes_what_waits(
 
 def test_what_is_due_goes_with_the_exchange_too(vhost: VirtualHost, broker: Broker, queue: Queue, publish: Publish) -> None:
     publish("a", 100)
-    broker.work.now = 100
+    broker.work.budget.now = 100
     broker.timers.run(100, 10)
     vhost.delete_exchange("x")
     broker.work.drain()

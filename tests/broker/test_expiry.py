@@ -105,9 +105,9 @@ def test_expired_message_is_never_taken(queue: Queue, broker: Broker, letter: Ne
     """The timer may be late."""
     push(queue, letter(), 1000)
     push(queue, letter(), 1050)
-    broker.work.now = 1120
+    broker.work.budget.now = 1120
     assert take(queue).seq == 2
-    broker.work.now = 2000
+    broker.work.budget.now = 2000
     push(queue, letter(), 1050)
     assert queue.take(False) is None
     listener = new_listener()
@@ -179,13 +179,13 @@ def test_many_expire_in_pieces(queue: Queue, broker: Broker, letter: NewLetter) 
     message = letter()
     for _ in range(5000):
         push(queue, message, 1000)
-    broker.work.begin()
-    broker.work.now = 1100
+    broker.work.budget.begin()
+    broker.work.budget.now = 1100
     broker.timers.run(1100, 10)
     assert queue.ready_count == 3000
     count = 0
     while broker.work:
-        broker.work.begin()
+        broker.work.budget.begin()
         broker.work.drain()
         count += 1
     assert (queue.ready_count, count) == (0, 2)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leveret.broker.arguments import queue_settings_of
+from leveret.broker.budget import Budget
 from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
@@ -40,7 +41,7 @@ ACTS = (*["push"] * 4, "deliver", "deliver", "get", "settle", "reject", "requeue
 class Kept(Task):
     """Dead letters go nowhere, so that they can be looked at."""
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         return True
 
 
@@ -60,23 +61,23 @@ class Machine:
         self.log.append((name, arguments))
         found = getattr(self, f"_{name}")(*arguments)
         while not self.work.drain():
-            self.work.begin()
+            self.work.budget.begin()
         return found
 
     def _pass(self, now: int) -> None:
-        self.work.begin()
-        self.work.now = now
+        self.work.budget.begin()
+        self.work.budget.now = now
 
     def _apply(self, which: int) -> None:
-        self.queue.apply(queue_settings_of({**self.arguments, **DEAD, **ARGUMENTS[which]}, {}, {}), self.work.now)
+        self.queue.apply(queue_settings_of({**self.arguments, **DEAD, **ARGUMENTS[which]}, {}, {}), self.work.budget.now)
 
     def _accept(self, message: Message, ttl_ms: int) -> int:
-        entry = self.queue.accept_for_a_time(message, self.work.now, ttl_ms)
+        entry = self.queue.accept_for_a_time(message, self.work.budget.now, ttl_ms)
         self.entries[entry.seq] = entry
         return entry.seq
 
     def _refuse(self, message: Message) -> None:
-        self.queue.refuse(message, self.work.now)
+        self.queue.refuse(message, self.work.budget.now)
 
     def _keep(self, seq: int, ttl_ms: int) -> None:
         self.queue.keep(self.entries[seq], ttl_ms)
@@ -92,7 +93,7 @@ class Machine:
         self.queue.remove_first(self.entries[seq])
 
     def _pass_on(self, message: Message, no_ack: bool) -> None:
-        entry = self.queue.pass_on(message, self.consumers[no_ack], self.work.now)
+        entry = self.queue.pass_on(message, self.consumers[no_ack], self.work.budget.now)
         self.entries[entry.seq] = entry
 
     def _hand_over(self, seq: int, no_ack: bool) -> None:
@@ -114,7 +115,7 @@ class Machine:
         self.entries.update({entry.seq: entry for entry in self.queue.backlog.front.entries()})
 
     def _expire(self) -> None:
-        self.queue.expire(self.work.now)
+        self.queue.expire(self.work.budget.now)
 
     def _purge(self) -> None:
         self.queue.purge()

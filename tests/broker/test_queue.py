@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from leveret.broker.arguments import queue_settings_of
+from leveret.broker.budget import Budget
 from leveret.broker.dispatch import cancel, dispatch, push, resume, subscribe
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
@@ -118,7 +119,7 @@ def test_purging_a_long_queue_frees_it_in_pieces(queue_with: NewQueue, work: Wor
     assert queue.purge() == 50_000
     count = 1
     while not work.drain():
-        work.begin()
+        work.budget.begin()
         count += 1
     assert count > 2
     assert queue.purge() == 0
@@ -241,7 +242,7 @@ def test_deliveries_keep_to_the_budget(queue_with: NewQueue, new_listener: NewLi
     dispatch(queue)
     count = 0
     while work:
-        work.begin()
+        work.budget.begin()
         work.drain()
         count += 1
     assert 2 <= count <= 4
@@ -252,16 +253,16 @@ def test_deliveries_keep_to_the_budget(queue_with: NewQueue, new_listener: NewLi
 def test_everything_costs(queue_with: NewQueue, message: NewMessage, work: Work) -> None:
     queue = queue_with()
     push(queue, message(), 0)
-    assert work.left == 1999
+    assert work.budget.left == 1999
     queue.settle(take(queue))
-    assert work.left == 1998
+    assert work.budget.left == 1998
 
 
 class Said(Task):
     def __init__(self) -> None:
         self.count = 0
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         self.count += 1
         return True
 
@@ -303,7 +304,7 @@ def test_new_message_does_not_overtake_those_a_spent_budget_left_waiting(
     assert queue.deferred
     push(queue, message(), 0)
     while work:
-        work.begin()
+        work.budget.begin()
         work.drain()
     assert listener.seqs == list(range(1, 3002))
 
@@ -403,14 +404,14 @@ def test_full_queue_refuses_even_if_somebody_waits(limited: Limited, message: Ne
 def test_refusing_costs(limited: Limited, message: NewMessage, work: Work) -> None:
     queue = limited(max_length=0, overflow="reject-publish")
     push(queue, message(), 0)
-    assert work.left == 1999
+    assert work.budget.left == 1999
 
 
 def test_expired_message_makes_room_and_no_other_is_dropped(limited: Limited, message: NewMessage, work: Work) -> None:
     queue = limited(max_length=2, message_ttl=10)
     push(queue, message(), 1000)
     push(queue, message(), 1005)
-    work.now = 1010
+    work.budget.now = 1010
     push(queue, message(), 1010)
     assert seqs(queue) == [2, 3]
 
@@ -496,7 +497,7 @@ def test_consumer_goes_on_when_a_message_too_large_for_it_expires(
     short_lived.ttl_ms = ttl_ms
     push(queue, short_lived, 0)
     push(queue, message(1), 0)
-    work.now = 5
+    work.budget.now = 5
     queue.expire(5)
     work.drain()
     assert (listener.seqs, queue.ready_count) == ([1, 3], 0)
@@ -638,9 +639,9 @@ def test_queue_is_special_only_if_there_is_something_to_look_at(limited: Limited
 def test_very_full_queue_is_a_flood(queue_with: NewQueue, message: NewMessage, work: Work) -> None:
     queue = queue_with()
     push(queue, message(1 << 20), 0)
-    assert work.flooded is None
+    assert work.budget.flooded is None
     push(queue, message(1), 0)
-    assert work.flooded is queue
+    assert work.budget.flooded is queue
 
 
 def test_queue_hurries_if_one_of_its_consumers_does(queue_with: NewQueue, new_listener: NewListener) -> None:

@@ -33,7 +33,7 @@ def bound(vhost: VirtualHost, name: str, source: str = "x") -> Queue:
     """A new queue bound to the exchange, with whatever that brings."""
     queue = vhost.declare_queue(name)
     vhost.bind(source, queue, "", {})
-    vhost.work.begin()
+    vhost.work.budget.begin()
     vhost.work.drain()
     return queue
 
@@ -44,7 +44,7 @@ def publish(vhost: VirtualHost, letter: NewLetter) -> Publish:
 
     def published(*texts: str, exchange: str = "x", **properties: Any) -> None:
         for text in texts:
-            vhost.publish(vhost.exchange(exchange), letter(text.encode(), exchange=exchange, **properties), vhost.work.now)
+            vhost.publish(vhost.exchange(exchange), letter(text.encode(), exchange=exchange, **properties), vhost.now)
 
     return published
 
@@ -142,7 +142,7 @@ def test_long_history_is_given_in_pieces(vhost: VirtualHost, publish: Publish) -
     """Within the budget of a pass, and not at all to a queue that has gone meanwhile."""
     vhost.declare_exchange("x", TYPE, arguments={"x-recent-history-length": 5000})
     publish(*(str(number) for number in range(5000)))
-    vhost.work.begin()
+    vhost.work.budget.begin()
     queue, other = vhost.declare_queue("q"), vhost.declare_queue("other")
     vhost.bind("x", queue, "", {})
     vhost.bind("x", other, "", {})
@@ -151,7 +151,7 @@ def test_long_history_is_given_in_pieces(vhost: VirtualHost, publish: Publish) -
     vhost.remove_queue(other)
     vhost.remove_queue(vhost.declare_queue("unrelated"))
     while vhost.work:
-        vhost.work.begin()
+        vhost.work.budget.begin()
         vhost.work.drain()
     assert (queue.ready_count, other.ready_count) == (5000, 0)
 

@@ -28,9 +28,9 @@ def own(vhost: VirtualHost) -> list[str]:
 
 def finish(vhost: VirtualHost) -> None:
     """Do what is left to do."""
-    vhost.work.begin()
+    vhost.work.budget.begin()
     while not vhost.work.drain():
-        vhost.work.begin()
+        vhost.work.budget.begin()
 
 
 def refused(error: type[AMQPError], text: str) -> pytest.RaisesExc[AMQPError]:
@@ -452,7 +452,7 @@ def test_bindings_of_a_large_queue_go_in_pieces(vhost: VirtualHost, routes: Rout
     queue, spare = vhost.declare_queue("q"), vhost.declare_queue("spare")
     vhost.bind("other", spare, "", {})
     bind_many(vhost, queue, "x", 1000)
-    vhost.work.begin()
+    vhost.work.budget.begin()
     vhost.delete_queue("q", None)
     assert queue.deleted
     assert "q" not in vhost.queues
@@ -472,7 +472,7 @@ def test_bindings_of_a_large_exchange_go_in_pieces(vhost: VirtualHost) -> None:
     queue = vhost.declare_queue("q")
     vhost.bind("first", middle, "", {})
     bind_many(vhost, queue, "middle", 1000)
-    vhost.work.begin()
+    vhost.work.budget.begin()
     vhost.delete_exchange("middle")
     assert own(vhost) == ["first"]
     assert vhost.unbinding() is not None
@@ -488,7 +488,7 @@ def test_what_chooses_one_chooses_none_that_is_deleted(vhost: VirtualHost, kind:
     queue = vhost.declare_queue("q")
     for number in range(1, 1001):
         vhost.bind("x", queue, str(number), {})
-    vhost.work.begin()
+    vhost.work.budget.begin()
     vhost.delete_queue("q", None)
     assert vhost.route(exchange, "k", None) == []
     other = vhost.declare_queue("other")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leveret.broker.broker import Broker
+from leveret.broker.budget import PASS_BUDGET
 from leveret.broker.dispatch import cancel, push, subscribe
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.timers import NEVER
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.vhost_policy import REAPPLY_PIECE, Reapply
-from leveret.broker.work import PASS_BUDGET
 from leveret.wire.values import Table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def following(queue: Queue) -> Policy | None:
 
 @pytest.fixture
 def queue(vhost: VirtualHost, broker: Broker) -> Queue:
-    broker.work.now = NOW
+    broker.work.budget.now = NOW
     return vhost.declare_queue("q")
 
 
@@ -193,7 +193,7 @@ def test_expired_message_is_not_given_to_a_consumer(
     fill(queue, letter, 2)
     vhost.policies.set("p", "", {"message-ttl": 100})
     fill(queue, letter, 1, NOW + 50)
-    broker.work.now = NOW + 100
+    broker.work.budget.now = NOW + 100
     listener = new_listener()
     subscribe(queue, listener)
     assert listener.seqs == [3]
@@ -277,11 +277,11 @@ def test_ttl_costs_nothing_by_how_many_wait(vhost: VirtualHost, queue: Queue, br
     one = message()
     for _ in range(10_000):
         push(queue, one, NOW)
-    broker.work.begin()
+    broker.work.budget.begin()
     vhost.policies.set("p", "", {"message-ttl": 100})
-    assert broker.work.left > PASS_BUDGET - 200
-    broker.work.now = NOW + 100
-    broker.work.begin()
+    assert broker.work.budget.left > PASS_BUDGET - 200
+    broker.work.budget.now = NOW + 100
+    broker.work.budget.begin()
     broker.timers.run(NOW + 100, 1000)
     assert 10_000 - PASS_BUDGET <= queue.ready_count < 10_000
 
@@ -332,22 +332,22 @@ def test_million_messages_are_trimmed_in_pieces(
     one = message()
     for _ in range(1_000_000):
         push(queue, one, NOW)
-    broker.work.begin()
+    broker.work.budget.begin()
     vhost.policies.set("p", "^q$", {"max-length": 10})
     count = queue.ready_count
     assert 1_000_000 - PASS_BUDGET <= count < 1_000_000
     for _ in range(5):
-        broker.work.begin()
-        broker.work.left = 0
+        broker.work.budget.begin()
+        broker.work.budget.left = 0
         for _ in range(100):
             push(queue, one, NOW)
         assert queue.ready_count <= count
-        broker.work.begin()
+        broker.work.budget.begin()
         assert not broker.work.drain()
         assert count - PASS_BUDGET - 1 <= queue.ready_count < count
         count = queue.ready_count
     while not broker.work.drain():
-        broker.work.begin()
+        broker.work.budget.begin()
     assert queue.ready_count == 10
     push(queue, one, NOW)
     assert queue.ready_count == 10
@@ -400,7 +400,7 @@ def test_policy_reaches_ten_thousand_queues_in_pieces(vhost: VirtualHost, broker
     """SPEC §8.8 nobody is starved: a piece of a policy is for so many queues and no more."""
     for number in range(10_000):
         vhost.declare_queue(str(number))
-    broker.work.begin()
+    broker.work.budget.begin()
 
     def done() -> int:
         return sum(queue.policy is not None for queue in vhost.queues.values())
@@ -410,12 +410,12 @@ def test_policy_reaches_ten_thousand_queues_in_pieces(vhost: VirtualHost, broker
     new = vhost.declare_queue("new")
     assert new.settings.max_length == 5
     before = done()
-    broker.work.begin()
+    broker.work.budget.begin()
     assert not broker.work.drain()
     assert before < done() <= before + REAPPLY_PIECE
     vhost.delete_queue("0", None)
     while not broker.work.drain():
-        broker.work.begin()
+        broker.work.budget.begin()
     assert done() == len(vhost.queues) == 10_000
     assert all(queue.settings.max_length == 5 for queue in vhost.queues.values())
 
@@ -428,7 +428,7 @@ def test_policy_that_is_cleared_on_its_way_leaves_nothing(vhost: VirtualHost, br
     vhost.policies.set("p", "", {"max-length": 6})
     vhost.policies.clear("p")
     while not broker.work.drain():
-        broker.work.begin()
+        broker.work.budget.begin()
     assert {queue.settings.max_length for queue in vhost.queues.values()} == {None}
 
 
@@ -438,5 +438,5 @@ def test_what_is_gone_meanwhile_follows_nothing(vhost: VirtualHost, broker: Brok
     task = Reapply(vhost)
     vhost.delete_queue("q", None)
     vhost.policies.put(Policy("p", "", {"max-length": 5}))
-    assert task.run(broker.work)
+    assert task.run(broker.work.budget)
     assert queue.policy is None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from leveret.broker.budget import PASS_BUDGET, Budget
 from leveret.broker.storage import Storage
-from leveret.broker.work import PASS_BUDGET, Task, Work
+from leveret.broker.work import Task, Work
 from leveret.errors import PreconditionFailed
 
 
@@ -18,34 +19,35 @@ class Steps(Task):
         self.pieces = pieces
         self.cost = cost
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         self.said.append(self.name)
         self.pieces -= 1
-        work.left -= self.cost
+        budget.left -= self.cost
         return self.pieces <= 0
 
 
 class Faulty(Task):
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         raise RuntimeError("broken")
 
 
 class Adding(Task):
     """A task that causes another."""
 
-    def __init__(self, other: Task) -> None:
+    def __init__(self, work: Work, other: Task) -> None:
+        self.work = work
         self.other = other
 
-    def run(self, work: Work) -> bool:
-        work.add(self.other)
+    def run(self, budget: Budget) -> bool:
+        self.work.add(self.other)
         return True
 
 
 def test_a_pass_begins_with_a_full_budget() -> None:
     work = Work()
-    work.left = 0
-    work.begin()
-    assert work.left == PASS_BUDGET == 2000
+    work.budget.left = 0
+    work.budget.begin()
+    assert work.budget.left == PASS_BUDGET == 2000
 
 
 def test_nothing_to_do() -> None:
@@ -78,14 +80,14 @@ def test_spent_budget_stops_the_list_and_it_goes_on_later() -> None:
     assert not work.drain()
     assert said == ["a", "a"]
     assert not work.drain()
-    work.begin()
+    work.budget.begin()
     assert work.drain()
     assert said == ["a", "a", "a", "b"]
 
 
 def test_task_may_add_another() -> None:
     work, said = Work(), list[str]()
-    work.add(Adding(Steps("b", said)))
+    work.add(Adding(work, Steps("b", said)))
     assert work.drain()
     assert said == ["b"]
 
@@ -105,7 +107,7 @@ def test_list_that_is_never_empty_forgets_what_is_done() -> None:
     for _ in range(1000):
         work.add(Steps("a", said, cost=50))
     while not work.drain():
-        work.begin()
+        work.budget.begin()
         if len(said) < 5000:
             for _ in range(40):
                 work.add(Steps("a", said, cost=50))
@@ -115,11 +117,11 @@ def test_list_that_is_never_empty_forgets_what_is_done() -> None:
 
 def test_a_task_must_say_what_it_does() -> None:
     with pytest.raises(NotImplementedError):
-        Task().run(Work())
+        Task().run(Budget())
 
 
 class Refusing(Task):
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         raise PreconditionFailed("partial tx completion")
 
 
@@ -132,7 +134,7 @@ def test_fault_of_a_client_that_is_gone_is_told_in_one_line(caplog: pytest.LogCa
 
 
 class Broken(Task):
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         raise OSError(5, "Input/output error")
 
 

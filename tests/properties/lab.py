@@ -43,7 +43,7 @@ class Client:
             if self.connection.busy:
                 self.connection.go_on(self.now)
             if self.broker.work:
-                self.broker.work.begin()
+                self.broker.work.budget.begin()
                 self.broker.work.drain()
         self.seen.observe(self.connection.take_output(self.now))
 
@@ -127,7 +127,7 @@ class Lab:
         for _ in range(TURNS_MAX):
             if not self.broker.work:
                 return
-            self.broker.work.begin()
+            self.broker.work.budget.begin()
             self.broker.work.drain()
         raise AssertionError("there is no end to the work")
 

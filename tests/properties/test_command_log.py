@@ -73,7 +73,7 @@ class Changes(RuleBasedStateMachine):
         self.now = NOW
         self.log: list[bytes] = []
         self.broker = Broker()
-        self.broker.work.now = self.now
+        self.broker.work.budget.now = self.now
         self.broker.on_command = lambda command: self.log.append(encode(command))
         for vhost in ("/", "v"):
             self.broker.add_vhost(vhost)
@@ -85,7 +85,7 @@ class Changes(RuleBasedStateMachine):
     def act(self, change: Callable[[], object]) -> None:
         """Change the model as an operator; what is refused must leave no trace."""
         work = self.broker.work
-        work.now = self.now
+        work.budget.now = self.now
         with suppress(AMQPError, KeyError):
             change()
 
@@ -106,7 +106,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule()
     def drain(self) -> None:
-        self.broker.work.begin()
+        self.broker.work.budget.begin()
         self.broker.work.drain()
         for client in self.clients.values():
             while client.connection.busy:
@@ -115,8 +115,8 @@ class Changes(RuleBasedStateMachine):
     @rule(passed=st.sampled_from([1, EXPIRES_MS // 2, EXPIRES_MS]))
     def wait(self, passed: int) -> None:
         self.now += passed
-        self.broker.work.now = self.now
-        self.broker.work.begin()
+        self.broker.work.budget.now = self.now
+        self.broker.work.budget.begin()
         self.broker.timers.run(self.now, 100)
 
     # Clients
@@ -186,7 +186,7 @@ class Changes(RuleBasedStateMachine):
             queue = found.queues[name]
             for number in range(UNBIND_PIECE + 5):
                 found.bind(source, queue, str(number), {})
-            self.broker.work.left = 0
+            self.broker.work.budget.left = 0
             found.remove_queue(queue)
             found.bind(source, found.queues[other], "", {})
 
@@ -288,7 +288,7 @@ class Changes(RuleBasedStateMachine):
 
 def finish(broker: Broker) -> None:
     while broker.work:
-        broker.work.begin()
+        broker.work.budget.begin()
         broker.work.drain()
 
 

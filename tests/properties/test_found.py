@@ -8,7 +8,8 @@ import pytest
 from tests.properties.dialogue import HANDSHAKE, Frame, body, header, method, publish
 from tests.properties.lab import Client, Lab
 
-from leveret.broker.work import Task, Work
+from leveret.broker.budget import Budget
+from leveret.broker.work import Task
 from leveret.wire import spec
 from leveret.wire.spec import FRAME_HEARTBEAT, FRAME_METHOD
 
@@ -156,15 +157,15 @@ def test_work_that_never_ends_keeps_nothing_of_what_is_done(lab: Lab) -> None:
     """Under a steady load the list is never empty; what was done must go all the same."""
 
     class Endless(Task):
-        def run(self, work: Work) -> bool:
-            work.left -= 1000
+        def run(self, budget: Budget) -> bool:
+            work.budget.left -= 1000
             work.add(Endless())
             return True
 
     work = lab.broker.work
     work.add(Endless())
     for _ in range(2000):
-        work.begin()
+        work.budget.begin()
         assert not work.drain()
     assert sum(isinstance(one, Endless) for one in gc.get_objects()) < 500
 

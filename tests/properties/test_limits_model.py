@@ -7,6 +7,7 @@ import random
 import pytest
 
 from leveret.broker.arguments import queue_settings_of
+from leveret.broker.budget import Budget
 from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
@@ -24,7 +25,7 @@ class Collect(Task):
         self.queue = queue
         self.found = found
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         self.found.extend((entry.message, reason) for entry, reason in self.queue.dead)
         self.queue.dead.clear()
         return True
@@ -59,7 +60,7 @@ class Pair:
         # Its messages have no content to write a count into.
         self.settings.counts_deliveries = False
         self.queue.apply(self.settings, self.now)
-        self.work.now = self.now
+        self.work.budget.now = self.now
         self.next_seq = 1
         self.ready: list[Item] = []
         self.taken: list[tuple[Entry, Item]] = []
@@ -147,9 +148,9 @@ class Pair:
             self.expected.append((first.message, "expired" if expired else "maxlen"))
 
     def expire(self) -> None:
-        self.work.now = self.now
+        self.work.budget.now = self.now
         while not self.timers.run(self.now, 10) or self.work:
-            self.work.begin()
+            self.work.budget.begin()
             self.work.drain()
         gone = [item for item in self.ready if item.expires_at is not None and item.expires_at <= self.now]
         self.ready = [item for item in self.ready if item not in gone]
@@ -157,7 +158,7 @@ class Pair:
 
     def check(self) -> None:
         queue = self.queue
-        self.work.begin()
+        self.work.budget.begin()
         self.work.drain()
         assert [entry.seq for entry in queue.backlog.front.entries()] == [
             item.seq for item in sorted(self.ready, key=Item.place)

@@ -124,9 +124,9 @@ class QueueMachine(RuleBasedStateMachine):
             if listener is not None and not listener.active:
                 resume(self.queue, listener)
         while self.work:
-            self.work.left = self.budget
+            self.work.budget.left = self.budget
             self.work.drain()
-        self.work.left = self.budget
+        self.work.budget.left = self.budget
 
     # Commands
 

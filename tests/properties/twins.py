@@ -187,8 +187,8 @@ class Twins:
 
         def act() -> None:
             # As whoever is asked to do it begins a pass.
-            self.broker.work.now = self.now
-            self.broker.work.begin()
+            self.broker.work.budget.now = self.now
+            self.broker.work.budget.begin()
             if policy is None:
                 (vhost.operator_policies.clear if operator else vhost.policies.clear)(name)
             else:
@@ -243,12 +243,12 @@ class Twins:
             for client in busy:
                 client.connection.go_on(self.now)
             if work:
-                work.now = self.now
-                work.begin()
+                work.budget.now = self.now
+                work.budget.begin()
                 work.drain()
             if self.broker.timers.next_at() <= self.now:
-                work.now = self.now
-                work.begin()
+                work.budget.now = self.now
+                work.budget.begin()
                 self.broker.timers.run(self.now, 1000)
             elif not busy and not work:
                 return

@@ -69,7 +69,7 @@ class Client:
             if self.connection.busy:
                 self.connection.go_on(self.now)
             else:
-                self.broker.work.begin()
+                self.broker.work.budget.begin()
                 self.broker.work.drain()
 
     def frame(self, kind: int, payload: bytes, channel: int = 1) -> bytes:

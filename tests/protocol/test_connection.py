@@ -331,7 +331,7 @@ def test_hard_error_gives_many_messages_back_in_pieces(client: Client, broken: b
         if client.connection.busy:
             client.connection.go_on(0)
         if client.broker.work:
-            client.broker.work.begin()
+            client.broker.work.budget.begin()
             client.broker.work.drain()
     assert not client.connection.busy
     assert (queue.ready_count, queue.unacked_count) == (5000, 0)
@@ -441,7 +441,7 @@ def test_connection_may_be_lost_amid_a_long_task(client: Client, broker: Broker)
     assert client.connection.busy
     client.connection.lost(client.now)
     while broker.work:
-        broker.work.begin()
+        broker.work.budget.begin()
         broker.work.drain()
     assert (queue.ready_count, queue.unacked_count) == (6000, 0)
 

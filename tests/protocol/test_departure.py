@@ -100,7 +100,7 @@ def test_client_that_leaves_while_bindings_go_is_waited_for_by_nobody(client: Cl
     client.connection.receive(client.method(ExchangeDelete("x")), 0)
     client.connection.lost(0)
     while broker.work:
-        broker.work.begin()
+        broker.work.budget.begin()
         broker.work.drain()
     assert broker.vhosts["/"].queues["q"].bindings == {}
 

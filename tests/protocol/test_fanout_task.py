@@ -23,9 +23,9 @@ def test_message_is_given_to_all_in_pieces() -> None:
     queues = [Queue(f"q{number}", "queue", work, {}) for number in range(5000)]
     spread = FanoutTask(MESSAGE, queues, 0, nothing)
     count = 1
-    while not spread.run(work):
-        assert work.left <= 0
-        work.begin()
+    while not spread.run(work.budget):
+        assert work.budget.left <= 0
+        work.budget.begin()
         count += 1
     assert count == 3
     assert {queue.ready_count for queue in queues} == {1}
@@ -35,10 +35,10 @@ def test_queues_that_went_in_the_meantime_are_left_out() -> None:
     work = Work()
     queues = [Queue(f"q{number}", "queue", work, {}) for number in range(3000)]
     spread = FanoutTask(MESSAGE, queues, 0, nothing)
-    assert not spread.run(work)
+    assert not spread.run(work.budget)
     queues[2999].delete()
-    work.begin()
-    assert spread.run(work)
+    work.budget.begin()
+    assert spread.run(work.budget)
     assert queues[2998].ready_count == 1
     assert queues[2999].ready_count == 0
 

@@ -598,9 +598,9 @@ def test_many_queues_of_a_deleted_vhost_go_in_pieces(world: Broker) -> None:
     for number in range(1000):
         vhost.declare_queue(str(number))
     world.delete_vhost("second")
-    world.work.begin()
+    world.work.budget.begin()
     assert not world.work.drain()
     assert 0 < len(vhost.queues) < 1000
     while not world.work.drain():
-        world.work.begin()
+        world.work.budget.begin()
     assert vhost.queues == {}

@@ -15,10 +15,10 @@ def test_budget_is_kept_to() -> None:
     many = queues(work, 100)
     tell = RouteCounts(counters, many, 3)
     work.add(tell)
-    work.left = 10
+    work.budget.left = 10
     assert not work.drain()
     assert sum(1 for queue in many if queue.counters.breakdown) == 40
-    work.left = 1000
+    work.budget.left = 1000
     assert work.drain()
     assert all(queue.counters.breakdown_for(counters).publish == 3 for queue in many)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from leveret.broker.broker import Broker, default_broker
+from leveret.broker.budget import Budget
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 from leveret.errors import ResourceError
 from leveret.protocol.session import INCOMPLETE_SIZE_MAX, Session
 from leveret.wire.output import Output
@@ -18,7 +19,7 @@ class Steps(Task):
     def __init__(self, count: int) -> None:
         self.count = count
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         self.count -= 1
         return self.count <= 0
 
@@ -29,7 +30,7 @@ class Failing(Task):
     def __init__(self) -> None:
         self.begun = False
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         if self.begun:
             raise ResourceError("too much")
         self.begun = True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from leveret.broker.budget import PASS_BUDGET, Budget
 from leveret.broker.consumer import Consumer, Window
 from leveret.broker.dispatch import cancel, push, subscribe
 from leveret.broker.message import Entry, Message, Origin, new_message
 from leveret.broker.queue import Queue
-from leveret.broker.work import PASS_BUDGET, Task, Work
+from leveret.broker.work import Task, Work
 from leveret.protocol.settlement import Requeue, Settle, nothing
 
 MESSAGE: Message = new_message(Origin("", "q", b""), b"", 14, 3, 3, False)
@@ -40,7 +41,7 @@ def queue_with(count: int, work: Work) -> Queue:
     queue = Queue("q", "queue 'q' in vhost '/'", work, {})
     for _ in range(count):
         push(queue, MESSAGE, 0)
-    work.begin()
+    work.budget.begin()
     return queue
 
 
@@ -48,19 +49,19 @@ def delivered(queue: Queue, listener: Listener) -> list[Entry]:
     """Have everything ready delivered."""
     subscribe(queue, listener)
     while queue.work:
-        queue.work.begin()
+        queue.work.budget.begin()
         queue.work.drain()
-    queue.work.begin()
+    queue.work.budget.begin()
     return listener.delivered
 
 
 def passes(task: Task, work: Work) -> int:
     """Run a task as a connection would; how many passes it took."""
     count = 1
-    work.begin()
-    while not task.run(work):
-        assert work.left > PASS_BUDGET - 3000, "a piece is too large"
-        work.begin()
+    work.budget.begin()
+    while not task.run(work.budget):
+        assert work.budget.left > PASS_BUDGET - 3000, "a piece is too large"
+        work.budget.begin()
         count += 1
     return count
 
@@ -89,8 +90,8 @@ def test_ten_thousand_are_given_back_in_pieces_and_in_order() -> None:
 
 def test_nothing_to_settle_is_done_at_once() -> None:
     done = Done()
-    assert Settle([], done).run(Work())
-    assert Requeue([], done).run(Work())
+    assert Settle([], done).run(Budget())
+    assert Requeue([], done).run(Budget())
     assert done.count == 2
 
 
@@ -100,7 +101,7 @@ def test_settling_makes_room_for_waiting_consumers() -> None:
     listener = Listener(count_limit=2)
     entries = list(delivered(queue, listener))
     assert len(entries) == 2
-    assert Settle(entries, nothing).run(work)
+    assert Settle(entries, nothing).run(work.budget)
     assert [entry.seq for entry in listener.delivered] == [1, 2, 3, 4]
 
 
@@ -112,7 +113,7 @@ def test_settling_does_not_resume_consumers_that_share_a_window() -> None:
     listener = Listener(shared=shared)
     entries = list(delivered(queue, listener))
     assert len(entries) == 1
-    Settle(entries, nothing).run(work)
+    Settle(entries, nothing).run(work.budget)
     assert len(listener.delivered) == 1
     assert shared.count == 0
 
@@ -124,7 +125,7 @@ def test_given_back_messages_go_to_who_can_take_them() -> None:
     entries = list(delivered(queue, one))
     subscribe(queue, other)
     cancel(queue, one)
-    assert Requeue(entries, nothing).run(work)
+    assert Requeue(entries, nothing).run(work.budget)
     assert [(entry.seq, entry.redelivered) for entry in other.delivered] == [(1, True), (2, True), (3, True)]
 
 
@@ -133,7 +134,7 @@ def test_given_back_messages_return_to_their_own_consumer() -> None:
     queue = queue_with(3, work)
     listener = Listener(count_limit=2)
     entries = list(delivered(queue, listener))
-    assert Requeue(entries, nothing).run(work)
+    assert Requeue(entries, nothing).run(work.budget)
     assert [(entry.seq, entry.redelivered) for entry in listener.delivered[2:]] == [(1, True), (2, True)]
     assert (queue.ready_count, queue.unacked_count) == (1, 2)
 
@@ -147,7 +148,7 @@ def test_who_gave_back_takes_turns_with_those_who_had_room() -> None:
     for _ in range(4):
         push(queue, MESSAGE, 0)
     entries = [*patient.delivered, *full.delivered]
-    assert Requeue(entries, nothing).run(work)
+    assert Requeue(entries, nothing).run(work.budget)
     assert [entry.seq for entry in full.delivered] == [2, 2]
     assert [entry.seq for entry in patient.delivered] == [1, 3, 4, 1, 3, 4]
 
@@ -159,7 +160,7 @@ def test_what_comes_back_goes_to_the_highest_priority_first() -> None:
     entries = list(delivered(queue, first))
     subscribe(queue, other)
     assert [entry.seq for entry in other.delivered] == [2]
-    assert Requeue(entries, nothing).run(work)
+    assert Requeue(entries, nothing).run(work.budget)
     assert [entry.seq for entry in first.delivered] == [1, 1]
 
 
@@ -171,7 +172,7 @@ def test_those_who_settle_together_take_turns() -> None:
     subscribe(queue, other)
     for _ in range(8):
         push(queue, MESSAGE, 0)
-    assert Settle([*one.delivered, *other.delivered], nothing).run(work)
+    assert Settle([*one.delivered, *other.delivered], nothing).run(work.budget)
     assert [entry.seq for entry in one.delivered] == [1, 3, 5, 7]
     assert [entry.seq for entry in other.delivered] == [2, 4, 6, 8]
 
@@ -180,7 +181,7 @@ def test_several_queues_are_given_back_to_together() -> None:
     work = Work()
     queues = [queue_with(2, work), queue_with(2, work)]
     entries = [queue.take(False) for _ in range(2) for queue in queues]
-    assert Requeue([entry for entry in entries if entry is not None], nothing).run(work)
+    assert Requeue([entry for entry in entries if entry is not None], nothing).run(work.budget)
     assert [(queue.ready_count, queue.unacked_count) for queue in queues] == [(2, 0), (2, 0)]
 
 
@@ -189,5 +190,5 @@ def test_messages_of_a_deleted_queue_are_let_go() -> None:
     queue = queue_with(2, work)
     entries = [queue.take(False), queue.take(False)]
     queue.delete()
-    assert Requeue([entry for entry in entries if entry is not None], nothing).run(work)
+    assert Requeue([entry for entry in entries if entry is not None], nothing).run(work.budget)
     assert (queue.ready_count, queue.unacked_count) == (0, 0)

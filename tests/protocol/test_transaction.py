@@ -24,12 +24,12 @@ def new_queue(work: Work) -> Queue:
 
 def commit(transaction: Transaction, work: Work, returned: list[Message] | None = None) -> int:
     """Carry it out as a connection would; how many passes it took."""
-    task = Commit(transaction, 0, ([] if returned is None else returned).append, nothing)
+    task = Commit(transaction, work.storage, 0, ([] if returned is None else returned).append, nothing)
     count = 1
-    work.begin()
-    while not task.run(work):
-        assert work.left <= 0
-        work.begin()
+    work.budget.begin()
+    while not task.run(work.budget):
+        assert work.budget.left <= 0
+        work.budget.begin()
         count += 1
     return count
 

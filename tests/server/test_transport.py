@@ -9,7 +9,8 @@ import pytest
 from tests.properties.dialogue import PROTOCOL_HEADER, Frame, handshake, method, publish
 from tests.server.support import MIB, Client, InProcess, Process, Records, eventually
 
-from leveret.broker.work import Task, Work
+from leveret.broker.budget import Budget
+from leveret.broker.work import Task
 from leveret.protocol.handlers import HANDLERS
 from leveret.server.config import Config
 from leveret.server.transport import peer_of
@@ -234,7 +235,7 @@ def test_fault_in_a_task_is_nobodys(node: InProcess) -> None:
     """What fails on the work list is logged and dropped, and who happens to drain it is not closed."""
 
     class Failing(Task):
-        def run(self, work: Work) -> bool:
+        def run(self, budget: Budget) -> bool:
             raise RuntimeError("a fault of ours")
 
     records = Records()

@@ -160,7 +160,7 @@ class Life:
         for _ in range(operations):
             if self.rig.disk.cut or self.rig.store.failed is not None:
                 return
-            self.rig.broker.work.begin()
+            self.rig.broker.work.budget.begin()
             self.choice.choices(ways, weights)[0][1]()
             self.trim()
 
@@ -188,8 +188,8 @@ class Life:
     def relieve(self) -> None:
         """Memory is short: all queues leave what is ready to storage."""
         relief = Relief(self.rig.broker, self.choice.choice([0, 3000]), 1 << 40)
-        while not relief.run(self.rig.broker.work):
-            self.rig.broker.work.begin()
+        while not relief.run(self.rig.broker.work.budget):
+            self.rig.broker.work.budget.begin()
 
     def queue(self) -> Queue:
         return self.rig.vhost.queues[self.choice.choice(list(QUEUES))]
@@ -298,7 +298,7 @@ class Life:
         self.rig.spiller.run(self.choice.randint(1, 3))
 
     def drain_some(self) -> None:
-        self.rig.broker.work.left = self.choice.randint(1, 60)
+        self.rig.broker.work.budget.left = self.choice.randint(1, 60)
         self.rig.broker.work.drain()
 
     # After a crash

@@ -185,7 +185,7 @@ class Rig:
 
     @property
     def now(self) -> int:
-        return self.broker.work.now
+        return self.broker.work.budget.now
 
     # What a server does
 
@@ -202,9 +202,9 @@ class Rig:
 
     def drain(self) -> None:
         work = self.broker.work
-        work.begin()
+        work.budget.begin()
         while not work.drain():
-            work.begin()
+            work.budget.begin()
 
     def settle_down(self) -> None:
         """Turns until nothing is left to do or to write."""
@@ -221,10 +221,10 @@ class Rig:
     def later(self, now: int) -> None:
         """Let it be that time, and do what is due."""
         work = self.broker.work
-        work.now = now
-        work.begin()
+        work.budget.now = now
+        work.budget.begin()
         while not self.broker.timers.run(now, 1000) or work:
-            work.begin()
+            work.budget.begin()
             work.drain()
 
     def publish(self, message: Message) -> None:

@@ -29,7 +29,7 @@ GRAVE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"}
 
 def turn(rig: Rig, budget: int = 2000) -> None:
     """A turn of the server: one budget, then what has gathered is written."""
-    rig.broker.work.left = budget
+    rig.broker.work.budget.left = budget
     if budget > 0:
         rig.broker.work.drain()
     rig.flush()
@@ -51,7 +51,7 @@ def counts(rig: Rig) -> dict[str, int]:
 
 
 def commit_of(rig: Rig, transaction: Transaction) -> Commit:
-    return Commit(transaction, rig.now, lambda message: None, lambda: None)
+    return Commit(transaction, rig.store, rig.now, lambda message: None, lambda: None)
 
 
 # Compaction
@@ -305,15 +305,15 @@ def test_purge_between_two_pieces_of_a_commit_takes_no_part_of_it(budget: int) -
     for number in range(50):
         transaction.publish(letter(b"%d" % number, "out"), [outward], False)
     commit = commit_of(rig, transaction)
-    rig.broker.work.left = budget
-    done = commit.run(rig.broker.work)
+    rig.broker.work.budget.left = budget
+    done = commit.run(rig.broker.work.budget)
     inward.purge()
     rig.turn()
     expected = {"in": 0, "out": 50, "x": 0} if done else {"in": 50, "out": 0, "x": 1}
     assert counts(rig.again()) == expected
     while not done:
-        rig.broker.work.begin()
-        done = commit.run(rig.broker.work)
+        rig.broker.work.budget.begin()
+        done = commit.run(rig.broker.work.budget)
     rig.settle_down()
     assert counts(rig.again()) == {"in": 0, "out": 50, "x": 0}
 
@@ -330,15 +330,15 @@ def test_held_message_of_a_transaction_waits_for_its_commit() -> None:
     for number in range(50):
         transaction.publish(letter(b"%d" % number, "out"), [out], False)
     commit = commit_of(rig, transaction)
-    rig.broker.work.left = 20
-    assert not commit.run(rig.broker.work)
+    rig.broker.work.budget.left = 20
+    assert not commit.run(rig.broker.work.budget)
     for _ in range(3):
         rig.turn()
         rig.committer.run()
     assert taker.taken == []
     assert counts(rig.again()) == {"out": 0}
-    while not commit.run(rig.broker.work):
-        rig.broker.work.begin()
+    while not commit.run(rig.broker.work.budget):
+        rig.broker.work.budget.begin()
     assert taker.taken == []
     rig.settle_down()
     assert [body(entry.message) for entry in taker.taken] == [b"%d" % number for number in range(50)]
@@ -361,8 +361,8 @@ def test_rejected_in_a_transaction_is_a_dead_letter_with_its_commit(rejected: in
     commit = commit_of(rig, transaction)
     done = False
     while not done:
-        rig.broker.work.left = 1
-        done = commit.run(rig.broker.work)
+        rig.broker.work.budget.left = 1
+        done = commit.run(rig.broker.work.budget)
         # Whatever the others do meanwhile is written.
         rig.turn()
         found = counts(rig.again())
@@ -379,7 +379,7 @@ def test_dead_letter_of_a_transaction_is_in_the_batch_of_its_commit() -> None:
     rig.settle_down()
     transaction = Transaction()
     transaction.settle(list(taken(rig.vhost.queues["q"])), REJECTED)
-    assert commit_of(rig, transaction).run(rig.broker.work)
+    assert commit_of(rig, transaction).run(rig.broker.work.budget)
     # The end of the pass, without what is on the work list.
     position = rig.store.position()
     rig.store.flush()
@@ -400,7 +400,7 @@ def test_numbers_of_groups_have_no_end(last: int) -> None:
     rig.store._next_group = 4
     early = Transaction()
     early.publish(letter(b"early", "out"), [out], False)
-    assert commit_of(rig, early).run(rig.broker.work)
+    assert commit_of(rig, early).run(rig.broker.work.budget)
     rig.settle_down()
     rig.store._next_group = last
     for number in range(3):
@@ -408,12 +408,12 @@ def test_numbers_of_groups_have_no_end(last: int) -> None:
         for _ in range(2):
             transaction.publish(letter(b"late", "out"), [out], False)
         commit = commit_of(rig, transaction)
-        rig.broker.work.left = 1
-        assert not commit.run(rig.broker.work)
+        rig.broker.work.budget.left = 1
+        assert not commit.run(rig.broker.work.budget)
         rig.turn()
         assert len(rig.again().bodies("out")) == 1 + 2 * number
-        while not commit.run(rig.broker.work):
-            rig.broker.work.begin()
+        while not commit.run(rig.broker.work.budget):
+            rig.broker.work.budget.begin()
         rig.settle_down()
         assert len(rig.again().bodies("out")) == 3 + 2 * number
 

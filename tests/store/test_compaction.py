@@ -6,9 +6,10 @@ import random
 import pytest
 from tests.store.support import Rig, letter
 
+from leveret.broker.budget import Budget
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 from leveret.store.compaction import Clean
 
 SIZE = 1 << 16
@@ -150,8 +151,8 @@ def test_purge_of_what_is_moved_meanwhile_holds(rig: Rig) -> None:
     rig.store.flush()
     oldest = rig.store.journal.segments[segments(rig)[0]]
     clean = Clean(rig.store, rig.store.journal, oldest)
-    rig.broker.work.begin()
-    assert clean.run(rig.broker.work)
+    rig.broker.work.budget.begin()
+    assert clean.run(rig.broker.work.budget)
     rig.settle_down()
     settle_first(rig.vhost.queues["q"])
     for _ in range(40):
@@ -227,17 +228,17 @@ def test_others_on_the_work_list_do_not_wait_for_compaction(rig: Rig) -> None:
     done: list[str] = []
 
     class Other(Task):
-        def run(self, work: Work) -> bool:
+        def run(self, budget: Budget) -> bool:
             done.append("other")
             return True
 
     segments = len(rig.store.journal.segments)
     rig.broker.work.add(Other())
-    rig.broker.work.begin()
+    rig.broker.work.budget.begin()
     rig.broker.work.drain()
     # Compaction waits for a batch, or goes on behind the other.
     assert rig.broker.work or rig.spiller.kept, "compaction is over already"
-    rig.broker.work.begin()
+    rig.broker.work.budget.begin()
     rig.broker.work.drain()
     assert done
     assert len(rig.store.journal.segments) >= segments
@@ -254,12 +255,12 @@ def test_compaction_waits_for_a_commit_that_stands_behind_it_on_the_list(rig: Ri
     rig.committer.run()
 
     class Late(Task):
-        def run(self, work: Work) -> bool:
+        def run(self, budget: Budget) -> bool:
             rig.store.commit(group)
             return True
 
     rig.broker.work.add(Late())
-    rig.broker.work.begin()
+    rig.broker.work.budget.begin()
     assert rig.broker.work.drain()
     assert not rig.store.open_groups
 

@@ -229,7 +229,7 @@ class Life:
         for _ in range(operations):
             if self.rig.disk.cut or self.rig.store.failed is not None:
                 return
-            self.rig.broker.work.begin()
+            self.rig.broker.work.budget.begin()
             self.choice.choices(ways, weights)[0][1]()
             if self.commit is not None:
                 self.go_on_committing(self.choice.randint(1, 10))
@@ -317,7 +317,7 @@ class Life:
         queue.reject(entry)
 
     def pass_time(self) -> None:
-        self.rig.broker.work.now += self.choice.randint(1, 2000)
+        self.rig.broker.work.budget.now += self.choice.randint(1, 2000)
         self.rig.broker.timers.run(self.rig.now, 100)
 
     def purge(self) -> None:
@@ -390,7 +390,7 @@ class Life:
                 # Only what dies is somewhere else then, and was in one queue only.
                 if how == REJECTED and entry.queue.settings.dead_letter_exchange is not None:
                     self.rejecting.add(entry_facts[1])
-        self.commit = Commit(transaction, self.rig.now, lambda message: None, self.on_committed)
+        self.commit = Commit(transaction, self.rig.store, self.rig.now, lambda message: None, self.on_committed)
 
     def on_committed(self) -> None:
         for queue_id, seq in self.settling:
@@ -399,8 +399,8 @@ class Life:
 
     def go_on_committing(self, budget: int) -> None:
         assert self.commit is not None
-        self.rig.broker.work.left = budget
-        if self.commit.run(self.rig.broker.work):
+        self.rig.broker.work.budget.left = budget
+        if self.commit.run(self.rig.broker.work.budget):
             self.commit = None
 
     # What the server does
@@ -412,7 +412,7 @@ class Life:
         self.rig.spiller.run(self.choice.randint(1, 3))
 
     def drain_some(self) -> None:
-        self.rig.broker.work.left = self.choice.randint(1, 60)
+        self.rig.broker.work.budget.left = self.choice.randint(1, 60)
         self.rig.broker.work.drain()
 
     # What must be found

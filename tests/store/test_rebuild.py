@@ -281,11 +281,11 @@ def test_time_to_live_goes_on_while_the_broker_is_down(rig: Rig) -> None:
     dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"}
     rig.queue("q", arguments={"x-message-ttl": 10_000, **dead_letters})
     rig.queue("own", arguments=dead_letters)
-    rig.broker.work.now = NOW
+    rig.broker.work.budget.now = NOW
     rig.publish(letter(b"first"))
     rig.publish(letter(b"own", "own", expiration="4000"))
     rig.publish(letter(b"later", "own", expiration="20000"))
-    rig.broker.work.now = NOW + 3000
+    rig.broker.work.budget.now = NOW + 3000
     rig.publish(letter(b"second"))
     again = rig.restarted(now=NOW + 10_500)
     again.later(NOW + 10_500)
@@ -406,7 +406,7 @@ def test_consumer_gets_what_is_back(rig: Rig) -> None:
 def test_what_a_client_gave_back_to_a_quorum_queue_stays_at_its_end(rig: Rig) -> None:
     """SPEC §4.3, §8.1: in its new place, once, with its count and the rest of its time, also if that has been copied."""
     rig.queue("q", arguments={"x-queue-type": "quorum", "x-message-ttl": 60_000})
-    rig.broker.work.now = NOW
+    rig.broker.work.budget.now = NOW
     for number in range(4):
         rig.publish(letter(b"%d" % number, delivery_mode=2))
     queue = rig.vhost.queues["q"]

@@ -23,9 +23,9 @@ def numbered(number: int) -> bytes:
 
 def relieve(rig: Rig, goal: int = 0, room: int = PLENTY) -> Relief:
     relief = Relief(rig.broker, goal, room)
-    rig.broker.work.begin()
-    while not relief.run(rig.broker.work):
-        rig.broker.work.begin()
+    rig.broker.work.budget.begin()
+    while not relief.run(rig.broker.work.budget):
+        rig.broker.work.budget.begin()
     return relief
 
 
@@ -47,7 +47,7 @@ def test_queues_that_were_unused_for_longest_leave_memory_first() -> None:
     for name in names:
         rig.queue(name)
     for name in sorted(names):
-        rig.broker.work.now += 1000
+        rig.broker.work.budget.now += 1000
         for number in range(10):
             rig.publish(letter(numbered(number), name))
     rig.settle_down()
@@ -81,7 +81,7 @@ def test_nothing_is_added_to_much_that_waits_for_the_disk() -> None:
     assert sorted(rig.vhost.queues[name].backlog.pages.count for name in ("a", "b")) == [0, 9]
     rig.committer.held = False
     rig.settle_down()
-    assert relief.run(rig.broker.work)
+    assert relief.run(rig.broker.work.budget)
     assert relief.done
     assert sorted(rig.vhost.queues[name].backlog.pages.count for name in ("a", "b")) == [9, 9]
 

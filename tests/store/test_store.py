@@ -236,7 +236,7 @@ def test_binding_made_anew_while_the_old_ones_go_stays(rig: Rig, deleted: str) -
     """SPEC §8.1: a queue or exchange with many bindings is deleted in pieces, and declared again meanwhile."""
     rig.committer.held = False
     bind_many(rig, 1000)
-    rig.broker.work.begin()
+    rig.broker.work.budget.begin()
     if deleted == "queue":
         rig.vhost.remove_queue(rig.vhost.queues["q"])
         rig.queue("q")
@@ -256,7 +256,7 @@ def test_bindings_half_removed_are_not_found_by_another_queue(rig: Rig) -> None:
     rig.committer.held = False
     bind_many(rig, 1000)
     queue = rig.vhost.queues["q"]
-    rig.broker.work.begin()
+    rig.broker.work.budget.begin()
     rig.vhost.remove_queue(queue)
     rig.store.flush()
     assert not rig.store.has_left(queue)

@@ -121,7 +121,7 @@ class Broker:
         """Make a vhost, or find it."""
         vhost = self.vhosts.get(name)
         if vhost is None:
-            self.record(AddVhost(name, by=by, at=self.work.now))
+            self.record(AddVhost(name, by=by, at=self.now))
             vhost = self.vhosts[name] = VirtualHost(name, self)
             vhost.store()
             self.events.add("vhost.created", name, name)
@@ -130,7 +130,7 @@ class Broker:
     def delete_vhost(self, name: str, by: str = NOBODY) -> None:
         """Delete a vhost with everything in it, and end the connections to it."""
         vhost = self.find_vhost(name)
-        self.record(DeleteVhost(name, by=by, at=self.work.now))
+        self.record(DeleteVhost(name, by=by, at=self.now))
         del self.vhosts[name]
         for user in self.users.values():
             rights = user.rights.pop(name, None)
@@ -180,7 +180,7 @@ class Broker:
     ) -> User:
         """The same with a password that is hashed already."""
         check_password_hash(password_hash, hashing)
-        self.record(AddUser(name, password_hash, hashing, tags, loopback_only, by=by, at=self.work.now))
+        self.record(AddUser(name, password_hash, hashing, tags, loopback_only, by=by, at=self.now))
         user = self.users.get(name)
         if user is None:
             user = self.users[name] = User(name, password_hash, tags, loopback_only, hashing)
@@ -205,7 +205,7 @@ class Broker:
     def delete_user(self, name: str, by: str = NOBODY) -> None:
         """Delete a user, and end its connections."""
         user = self.find_user(name)
-        self.record(DeleteUser(name, by=by, at=self.work.now))
+        self.record(DeleteUser(name, by=by, at=self.now))
         del self.users[name]
         self.storage.remove("user", "", name)
         for rights in user.rights.values():
@@ -225,7 +225,7 @@ class Broker:
     def set_loopback_only(self, name: str, loopback_only: bool, by: str = NOBODY) -> None:
         """Say whether a user may log in only from this machine; of one that is there already nothing else says it."""
         user = self.find_user(name)
-        self.record(SetLoopbackOnly(name, loopback_only, by=by, at=self.work.now))
+        self.record(SetLoopbackOnly(name, loopback_only, by=by, at=self.now))
         user.loopback_only = loopback_only
         self._store_user(user)
 
@@ -233,7 +233,7 @@ class Broker:
         """Bound a user's connections and channels; what is there already stays."""
         check_limits(limits, USER_LIMITS, "user-limits")
         user = self.find_user(name)
-        self.record(SetUserLimits(name, dict(limits), by=by, at=self.work.now))
+        self.record(SetUserLimits(name, dict(limits), by=by, at=self.now))
         user.limits = dict(limits)
         self._store_user(user)
 
@@ -245,14 +245,14 @@ class Broker:
         """Let a user into a vhost and do there what these patterns allow; what they do not is ended."""
         rights = self._rights(user_name, vhost_name)
         check_patterns((configure, write, read))
-        self.record(SetPermissions(user_name, vhost_name, configure, write, read, by=by, at=self.work.now))
+        self.record(SetPermissions(user_name, vhost_name, configure, write, read, by=by, at=self.now))
         rights.grant(configure, write, read)
         self._rights_changed(user_name, vhost_name)
 
     def clear_permissions(self, user_name: str, vhost_name: str, by: str = NOBODY) -> None:
         """Allow a user nothing in a vhost any more."""
         rights = self._rights(user_name, vhost_name)
-        self.record(ClearPermissions(user_name, vhost_name, by=by, at=self.work.now))
+        self.record(ClearPermissions(user_name, vhost_name, by=by, at=self.now))
         rights.revoke()
         self._rights_changed(user_name, vhost_name)
 
@@ -262,7 +262,7 @@ class Broker:
         """Allow a user only these routing keys on a topic exchange."""
         rights = self._rights(user_name, vhost_name)
         check_patterns((write, read))
-        self.record(SetTopicPermissions(user_name, vhost_name, exchange, write, read, by=by, at=self.work.now))
+        self.record(SetTopicPermissions(user_name, vhost_name, exchange, write, read, by=by, at=self.now))
         rights.grant_topics(exchange, write, read)
         self._rights_changed(user_name, vhost_name)
 
@@ -271,7 +271,7 @@ class Broker:
     ) -> None:
         """Allow a user all routing keys again, on one topic exchange or on all."""
         rights = self._rights(user_name, vhost_name)
-        self.record(ClearTopicPermissions(user_name, vhost_name, exchange, by=by, at=self.work.now))
+        self.record(ClearTopicPermissions(user_name, vhost_name, exchange, by=by, at=self.now))
         for name in list(rights.topics) if exchange is None else [exchange]:
             rights.revoke_topics(name)
         self._rights_changed(user_name, vhost_name)
@@ -283,16 +283,21 @@ class Broker:
 
     def set_parameter(self, name: str, value: Any, by: str = NOBODY) -> None:
         """Set a parameter of the whole broker."""
-        self.record(SetGlobalParameter(name, value, by=by, at=self.work.now))
+        self.record(SetGlobalParameter(name, value, by=by, at=self.now))
         self.parameters[name] = value
         self.storage.put("global_parameter", "", name, {"value": value})
 
     def clear_parameter(self, name: str, by: str = NOBODY) -> None:
         if name not in self.parameters:
             raise NotFound(f"global parameter '{name}' not found")
-        self.record(ClearGlobalParameter(name, by=by, at=self.work.now))
+        self.record(ClearGlobalParameter(name, by=by, at=self.now))
         del self.parameters[name]
         self.storage.remove("global_parameter", "", name)
+
+    @property
+    def now(self) -> int:
+        """The time of this pass (ms)."""
+        return self.work.budget.now
 
     @property
     def cluster_name(self) -> str:

@@ -328,7 +328,7 @@ COMMANDS: dict[str, type[Command]] = {
 
 def apply(broker: "Broker", command: Command) -> None:
     """Make a change that was made in another broker, or in this one before."""
-    broker.work.now = command.at
+    broker.work.budget.now = command.at
     command.carry_out(broker)
 
 

@@ -11,12 +11,13 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from leveret.broker.budget import OCTETS_A_UNIT, Budget
 from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message, Origin, is_stub
 from leveret.broker.queue import Queue
 from leveret.broker.rewrite import carbon_copies, make_origin, rewritten
 from leveret.broker.storage import Damaged
-from leveret.broker.work import OCTETS_A_UNIT, Task, Work
+from leveret.broker.work import Task
 from leveret.wire.content import properties_of
 from leveret.wire.values import Table, Timestamp
 
@@ -49,17 +50,17 @@ class DeadLetterTask(Task):
         self._fetched = 0
         self._warned: set[str] = set()
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         dead = self._queue.dead
-        while dead and work.left > 0:
+        while dead and budget.left > 0:
             if self._fetched == 0 and is_stub(dead[0][0].message):
-                self._fetch(work)
+                self._fetch(budget)
                 return True
             self._fetched = max(0, self._fetched - 1)
-            self.route(*dead.popleft(), work)
+            self.route(*dead.popleft(), budget)
         return not dead
 
-    def _fetch(self, work: Work) -> None:
+    def _fetch(self, budget: Budget) -> None:
         """Have the next ones read; it goes on then."""
         sizes = self._queue.backlog.sizes
         stubs = []
@@ -75,17 +76,17 @@ class DeadLetterTask(Task):
         def fetched() -> None:
             # One that is a stub still is damaged.
             self._fetched = count
-            work.add(self)
+            self._queue.work.add(self)
 
         self._queue.storage.fetch_all(self._queue, stubs, fetched)
 
-    def route(self, entry: Entry, reason: str, work: Work) -> None:
+    def route(self, entry: Entry, reason: str, budget: Budget) -> None:
         """Publish one of them, and have storage forget it here."""
-        work.left -= REWRITE_COST
+        budget.left -= REWRITE_COST
         try:
             message = self._queue.storage.fetch(entry)
-            work.left -= message.header_size // OCTETS_A_UNIT
-            self._route(message, reason, work.now)
+            budget.left -= message.header_size // OCTETS_A_UNIT
+            self._route(message, reason, budget.now)
         except (ValueError, Damaged) as error:
             # Such as a routing key that no message can carry; those behind it must still be buried.
             log.error("%s: a dead letter was dropped: %s", self._queue.title, error)

@@ -44,7 +44,7 @@ class DeduplicationExchange(FanoutExchange):
         headers = (properties and properties.headers) or {}
         key = key_of_value(headers.get(HEADER))
         if key is not None:
-            now = self._work.now
+            now = self._work.budget.now
             if self._cache.has(key, now):
                 return []
             self._cache.add(key, now, positive(headers.get("x-cache-ttl")))

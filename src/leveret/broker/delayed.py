@@ -78,7 +78,7 @@ class DelayedExchange(Exchange):
         settings = QueueSettings()
         settings.stay_of = delay_of
         settings.dead_letter_exchange = self.name
-        self._waiting.apply(settings, vhost.work.now)
+        self._waiting.apply(settings, vhost.now)
 
     def close(self) -> None:
         self._inner.close()

@@ -2,7 +2,8 @@ cimport cython
 from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry, Message
 from leveret.broker.queue cimport Queue
-from leveret.broker.work cimport Task, Work
+from leveret.broker.budget cimport Budget
+from leveret.broker.work cimport Task
 
 @cython.locals(entry=Entry, consumer=Consumer)
 cpdef bint push(Queue queue, Message message, long long now) except -1
@@ -17,7 +18,7 @@ cdef _send(Queue queue, Entry entry, Consumer consumer)
 
 cdef class Dispatch(Task):
     cdef public Queue queue
-    cpdef bint run(self, Work work) except -1
+    cpdef bint run(self, Budget budget) except -1
 
 cpdef subscribe(Queue queue, Consumer consumer)
 cpdef cancel(Queue queue, Consumer consumer)

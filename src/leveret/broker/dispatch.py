@@ -8,10 +8,11 @@ consumer what it gets, so that the queue's own state depends on what it was told
   (2) Whoever may have room again is counted in by `resume`; whoever changes what is first has `dispatch` called.
 """
 
+from leveret.broker.budget import Budget
 from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 
 
 def push(queue: Queue, message: Message, now: int) -> bool:
@@ -33,7 +34,7 @@ def push(queue: Queue, message: Message, now: int) -> bool:
 def _push_within_limits(queue: Queue, message: Message, now: int) -> bool:
     """The same for a queue, or a message, that has limits or times: each is looked at in its turn."""
     if queue.is_duplicate(message, now):
-        queue.work.left -= 1
+        queue.work.budget.left -= 1
         return True
     if queue.limits is not None and queue.limits.refuses(queue.backlog, message.body_size):
         queue.refuse(message, now)
@@ -70,7 +71,7 @@ def _reconsider(queue: Queue) -> None:
 def dispatch(queue: Queue) -> None:
     """Pair ready messages with consumers that can take them."""
     while queue.backlog.count != 0 and queue.rotation.active_count != 0:
-        if queue.work.left <= 0:
+        if queue.work.budget.left <= 0:
             queue.defer_dispatch()
             return
         entry = queue.first()
@@ -89,7 +90,7 @@ def dispatch(queue: Queue) -> None:
 
 def _send(queue: Queue, entry: Entry, consumer: Consumer) -> None:
     """Send a message to the consumer that the queue has handed it over to."""
-    queue.work.left -= 1
+    queue.work.budget.left -= 1
     if consumer.no_ack:
         consumer.deliver(entry)
         return
@@ -109,7 +110,7 @@ class Dispatch(Task):
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         self.queue.deferred = False
         dispatch(self.queue)
         return True
@@ -138,7 +139,7 @@ def leave(queue: Queue, consumer: Consumer) -> None:
     if not consumer.subscribed:
         return
     queue.rotation.remove(consumer)
-    queue.used(queue.work.now)
+    queue.used(queue.work.budget.now)
     if not queue.rotation.everyone:
         # Each has the other: who is gone would be freed late.
         queue.dispatching = None

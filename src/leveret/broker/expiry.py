@@ -92,7 +92,7 @@ class Expiry(Timer):
         """Have the queue drop what has expired, as far as the budget goes; True if nothing expired is left."""
         queue = self._queue
         front, work = queue.backlog.front, queue.work
-        while work.left > 0:
+        while work.budget.left > 0:
             if queue.cut:
                 self.cut_first()
             entry = front.first()

@@ -1,7 +1,8 @@
 cimport cython
 from leveret.broker.backlog cimport Backlog
 from leveret.broker.message cimport Entry
-from leveret.broker.work cimport Task, Work
+from leveret.broker.budget cimport Budget
+from leveret.broker.work cimport Task
 
 @cython.final
 cdef class Limits:
@@ -17,4 +18,4 @@ cdef class Limits:
 
 cdef class Trim(Task):
     cdef object _queue
-    cpdef bint run(self, Work work) except -1
+    cpdef bint run(self, Budget budget) except -1

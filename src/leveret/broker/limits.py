@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import QueueSettings
 from leveret.broker.backlog import Backlog
-from leveret.broker.work import Task, Work
+from leveret.broker.budget import Budget
+from leveret.broker.work import Task
 
 if TYPE_CHECKING:
     from leveret.broker.queue import Queue
@@ -48,10 +49,10 @@ class Limits:
             count = 0
             while entry is not None and self._is_over(backlog, 0, 0):
                 # One message always goes for one that comes, so that the queue does not grow meanwhile.
-                if queue.work.left <= 0 and count != 0:
+                if queue.work.budget.left <= 0 and count != 0:
                     return False
                 count += 1
-                expired = entry.expires_at != 0 and entry.expires_at <= queue.work.now
+                expired = entry.expires_at != 0 and entry.expires_at <= queue.work.budget.now
                 queue.drop(entry, "expired" if expired else "maxlen")
                 entry = backlog.front.first()
         self._trimming = False
@@ -66,7 +67,7 @@ class Trim(Task):
     def __init__(self, queue: "Queue") -> None:
         self._queue = queue
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         limits = self._queue.limits
         if limits is not None and not limits.trim_some(self._queue):
             return False

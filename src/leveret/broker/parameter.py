@@ -54,7 +54,7 @@ class Parameters:
             raise PreconditionFailed(f"component {SHOVEL_COMPONENT} is limited to {SHOVELS_MAX} per node")
         if self.values.get(key) == value:
             return
-        broker.record(SetParameter(self._vhost.name, SHOVEL_COMPONENT, name, value, by=by, at=broker.work.now))
+        broker.record(SetParameter(self._vhost.name, SHOVEL_COMPONENT, name, value, by=by, at=broker.now))
         self.values[key] = value
         broker.storage.put("parameter", self._vhost.name, f"{SHOVEL_COMPONENT}\0{name}", {"value": value})
         broker.shovel_changed(self._vhost.name, name)
@@ -68,7 +68,7 @@ class Parameters:
             self._vhost.operator_policies.clear(name, by=by)
         else:
             broker = self._vhost.broker
-            broker.record(ClearParameter(self._vhost.name, component, name, by=by, at=broker.work.now))
+            broker.record(ClearParameter(self._vhost.name, component, name, by=by, at=broker.now))
             del self.values[component, name]
             broker.storage.remove("parameter", self._vhost.name, f"{component}\0{name}")
             broker.shovel_changed(self._vhost.name, name)

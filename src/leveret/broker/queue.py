@@ -123,7 +123,7 @@ class Queue:
         self.deferred = False
         self.rotation = Rotation()
         self.next_seq = 1
-        self.created_at = self.touched = work.now
+        self.created_at = self.touched = work.budget.now
         self.backlog = Backlog(work.storage.sizes, work.storage.pages)
         self.unacked_count = 0
         self.unacked_bytes = 0
@@ -162,7 +162,7 @@ class Queue:
         """Give a message that has come at `now` (ms) its place in the order; it is ready when it is kept."""
         entry = new_entry(message, self.next_seq)
         self.next_seq += 1
-        self.work.left -= 1
+        self.work.budget.left -= 1
         self.counters.publish += 1
         self.touched = now
         return entry
@@ -182,7 +182,7 @@ class Queue:
 
     def refuse(self, message: Message, now: int) -> None:
         """Do not take a message that is one too many; it may be dead-lettered."""
-        self.work.left -= 1
+        self.work.budget.left -= 1
         self.touched = now
         if self.settings.overflow == "reject-publish-dlx":
             self._dead_letter(new_entry(message, self.next_seq), "maxlen")
@@ -204,7 +204,7 @@ class Queue:
             return
         self.backlog.add(self, entry)
         if self.backlog.body_bytes > FLOOD_BYTES:
-            self.work.flooded = self
+            self.work.budget.flooded = self
         if stored and self.barrier is not None:
             self.barrier.note(entry.seq)
 
@@ -227,7 +227,7 @@ class Queue:
         if self.cut:
             self._expiring().cut_first()
         entry = backlog.front.first()
-        while entry is not None and entry.expires_at != 0 and entry.expires_at <= self.work.now:
+        while entry is not None and entry.expires_at != 0 and entry.expires_at <= self.work.budget.now:
             self.drop(entry, "expired")
             if self.cut:
                 self._expiring().cut_first()
@@ -240,7 +240,7 @@ class Queue:
 
     def remove_first(self, entry: Entry) -> None:
         """It is ready no more; `hand_over` says where it has gone."""
-        self.touched = self.work.now
+        self.touched = self.work.budget.now
         self.backlog.remove_first(self, entry)
 
     def pass_on(self, message: Message, consumer: Consumer, now: int) -> Entry:
@@ -382,7 +382,7 @@ class Queue:
         self.deleted = True
         self.dispatching = None
         farewell = Farewell(self.rotation.empty())
-        if not farewell.run(self.work):
+        if not farewell.run(self.work.budget):
             self.work.add(farewell)
         if self.own_expiry is not None:
             self.own_expiry.stop()
@@ -404,7 +404,7 @@ class Queue:
     def _restored(self) -> None:
         # Storage does not hear of a policy that gives messages less time.
         if self.settings.message_ttl_ms is not None and self.backlog.count:
-            self._expiring().shorten(self.work.now + self.settings.message_ttl_ms)
+            self._expiring().shorten(self.work.budget.now + self.settings.message_ttl_ms)
 
     def apply(self, settings: QueueSettings, now: int) -> None:
         """Follow these limits and times from now on."""
@@ -478,9 +478,9 @@ class Queue:
 
     def drop(self, entry: Entry, reason: str) -> None:
         """Drop a ready message; it may be dead-lettered."""
-        self.work.left -= 1
+        self.work.budget.left -= 1
         if entry is self.backlog.front.first():
-            self.touched = self.work.now
+            self.touched = self.work.budget.now
         self.backlog.remove(self, entry)
         if self.rotation.oversized:
             self.rotation.revive()
@@ -533,7 +533,7 @@ class Queue:
 
     def _left(self, entry: Entry) -> None:
         if self.deduplication is not None:
-            self.deduplication.remove(self.deduplication.key_of(entry), self.work.now)
+            self.deduplication.remove(self.deduplication.key_of(entry), self.work.budget.now)
 
     # Limits and times
 
@@ -568,7 +568,7 @@ class Queue:
 
     def drop_paged(self, seq: int) -> None:
         """Drop a message that has expired while it was paged out."""
-        self.work.left -= 1
+        self.work.budget.left -= 1
         self._dead_letter(self.backlog.remove_paged(self, seq), "expired")
 
     def _forget(self, entry: Entry) -> None:
@@ -578,7 +578,7 @@ class Queue:
 
     def _release(self, entry: Entry) -> None:
         """It is not unacknowledged any more."""
-        self.work.left -= 1
+        self.work.budget.left -= 1
         size = entry.message.body_size
         entry.queue = None  # type: ignore[assignment]
         self.unacked_count -= 1

@@ -1,7 +1,8 @@
 cimport cython
 from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry
-from leveret.broker.work cimport Task, Work
+from leveret.broker.budget cimport Budget
+from leveret.broker.work cimport Task
 
 cdef int DISCARD_PIECE, PAGE_COST, FAREWELL_PIECE, FAREWELL_COST
 
@@ -9,11 +10,11 @@ cdef class Farewell(Task):
     cdef list _consumers
     cdef Py_ssize_t _at
     @cython.locals(consumer=Consumer)
-    cpdef bint run(self, Work work) except -1
+    cpdef bint run(self, Budget budget) except -1
 
 cdef class Expire(Task):
     cdef object _queue
-    cpdef bint run(self, Work work) except -1
+    cpdef bint run(self, Budget budget) except -1
 
 cdef class Discard(Task):
     cdef public bint done
@@ -22,4 +23,4 @@ cdef class Discard(Task):
     cdef object _settler
     cdef list _pages
     @cython.locals(entry=Entry)
-    cpdef bint run(self, Work work) except -1
+    cpdef bint run(self, Budget budget) except -1

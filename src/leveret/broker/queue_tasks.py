@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from leveret.broker.budget import Budget
 from leveret.broker.chain import unchain
 from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry
 from leveret.broker.pages import Page
 from leveret.broker.storage import Settler, Storage
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 
 if TYPE_CHECKING:
     from leveret.broker.queue import Queue
@@ -29,13 +30,13 @@ class Farewell(Task):
         self._consumers = consumers
         self._at = 0
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         while self._at < len(self._consumers):
             for consumer in self._consumers[self._at : self._at + FAREWELL_PIECE]:
                 consumer.cancelled()
             self._at += FAREWELL_PIECE
-            work.left -= FAREWELL_PIECE * FAREWELL_COST
-            if work.left <= 0:
+            budget.left -= FAREWELL_PIECE * FAREWELL_COST
+            if budget.left <= 0:
                 break
         return self._at >= len(self._consumers)
 
@@ -48,8 +49,8 @@ class Expire(Task):
     def __init__(self, queue: "Queue") -> None:
         self._queue = queue
 
-    def run(self, work: Work) -> bool:
-        return self._queue.expire_some(work.now)
+    def run(self, budget: Budget) -> bool:
+        return self._queue.expire_some(budget.now)
 
 
 class Discard(Task):
@@ -64,10 +65,10 @@ class Discard(Task):
         self._settler = settler
         self._pages = pages
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         if self._pages:
             self._storage.forget(self._pages.pop(), self._settler)
-            work.left -= PAGE_COST
+            budget.left -= PAGE_COST
             return False
         for _ in range(DISCARD_PIECE):
             if not self._heads:
@@ -80,7 +81,7 @@ class Discard(Task):
             # What was dropped from the middle has left before.
             if entry.location != 0 and entry.waiting:
                 self._storage.forget_entry(entry, self._settler)
-        work.left -= DISCARD_PIECE // 8
+        budget.left -= DISCARD_PIECE // 8
         return False
 
     def __del__(self) -> None:

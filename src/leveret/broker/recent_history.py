@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import QueueSettings
 from leveret.broker.binding import Binding
+from leveret.broker.budget import Budget
 from leveret.broker.dispatch import push
 from leveret.broker.exchange import FanoutExchange
 from leveret.broker.hidden_queue import make_hidden_queue
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 from leveret.errors import PreconditionFailed
 from leveret.terms import term
 from leveret.wire.properties import Properties
@@ -41,14 +42,14 @@ class Replay(Task):
         self._destination = destination
         self._at = 0
 
-    def run(self, work: Work) -> bool:
-        while self._at < len(self._messages) and work.left > 0:
+    def run(self, budget: Budget) -> bool:
+        while self._at < len(self._messages) and budget.left > 0:
             # It may have gone since the last piece.
             if self._destination.deleted:
                 return True
-            self._give(self._messages[self._at], work.now)
+            self._give(self._messages[self._at], budget.now)
             self._at += 1
-            work.left -= 1
+            budget.left -= 1
         return self._at == len(self._messages)
 
     def _give(self, message: Message, now: int) -> None:
@@ -82,7 +83,7 @@ class RecentHistoryExchange(FanoutExchange):
         settings = QueueSettings()
         settings.max_length = int(self.arguments.get(LENGTH, LENGTH_DEFAULT))  # type: ignore[arg-type]
         settings.stay_of = for_ever
-        self._history.apply(settings, vhost.work.now)
+        self._history.apply(settings, vhost.now)
 
     def close(self) -> None:
         self._history.delete()

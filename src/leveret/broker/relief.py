@@ -11,9 +11,10 @@ system: memory that is given free is used again, and seldom given back.
 
 from typing import TYPE_CHECKING
 
+from leveret.broker.budget import Budget
 from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 
 if TYPE_CHECKING:
     from leveret.broker.broker import Broker
@@ -46,10 +47,10 @@ class Relief(Task):
         self.helped = False
         self.paused = False
 
-    def run(self, work: Work) -> bool:
-        while work.left > 0:
+    def run(self, budget: Budget) -> bool:
+        while budget.left > 0:
             if self._unseen:
-                self._look(work)
+                self._look(budget)
             elif not self._found or self._held <= self._goal:
                 self.done = True
                 return True
@@ -57,24 +58,24 @@ class Relief(Task):
                 self.paused = True
                 return True
             else:
-                self._relieve(self._found.pop()[2], work)
+                self._relieve(self._found.pop()[2], budget)
         return False
 
-    def _look(self, work: Work) -> None:
+    def _look(self, budget: Budget) -> None:
         for _ in range(min(LOOK_PIECE, len(self._unseen))):
             queue = self._unseen.pop()
             size = held_bytes(queue)
             self._held += size
             if size >= WORTHWHILE_BYTES:
                 self._found.append((-queue.touched, len(self._found), queue))
-        work.left -= LOOK_PIECE
+        budget.left -= LOOK_PIECE
         if not self._unseen:
             # The longest unused one is last.
             self._found.sort()
 
-    def _relieve(self, queue: Queue, work: Work) -> None:
+    def _relieve(self, queue: Queue, budget: Budget) -> None:
         before = held_bytes(queue)
-        work.left -= 1 + (queue.backlog.count - queue.backlog.pages.count) // MESSAGES_A_COST
+        budget.left -= 1 + (queue.backlog.count - queue.backlog.pages.count) // MESSAGES_A_COST
         if queue.deleted or queue.backlog.loading is not None:
             return
         if queue.settings.pageable():

@@ -69,7 +69,7 @@ class Router:
                 alternate = self._exchanges.get(source.alternate)
                 if alternate is not None:
                     self._reach(alternate, queues, pending)
-        self._work.left -= looks // LOOKS
+        self._work.budget.left -= looks // LOOKS
         return queues
 
     def keeps(self) -> bool:

@@ -125,6 +125,11 @@ class VirtualHost:
     def _happened(self, kind: str, name: str) -> None:
         self._events.add(kind, self.name, name)
 
+    @property
+    def now(self) -> int:
+        """The time of this pass (ms)."""
+        return self.work.budget.now
+
     # Names
 
     def exchange_title(self, name: str) -> str:
@@ -176,7 +181,7 @@ class VirtualHost:
             check_same_exchange(exchange, kind, durable, auto_delete, internal, arguments)
             return exchange
         check_new_exchange(self, name, kind, arguments, rights)
-        command = DeclareExchange(self.name, name, kind, durable, auto_delete, internal, arguments, by=by, at=self.work.now)
+        command = DeclareExchange(self.name, name, kind, durable, auto_delete, internal, arguments, by=by, at=self.now)
         return self.make_exchange(command)
 
     def make_exchange(self, command: DeclareExchange) -> Exchange:
@@ -218,7 +223,7 @@ class VirtualHost:
             return
         if if_unused and exchange.bindings:
             raise PreconditionFailed(f"{exchange.title} in use")
-        self._record(DeleteExchange(self.name, name, by=by if rights is None else rights.user_name, at=self.work.now))
+        self._record(DeleteExchange(self.name, name, by=by if rights is None else rights.user_name, at=self.now))
         del self.exchanges[name]
         exchange.deleted = True
         exchange.close()
@@ -266,12 +271,12 @@ class VirtualHost:
         queue = self.queues.get(name)
         if queue is not None:
             check_same_queue(queue, durable, auto_delete, owner, arguments)
-            queue.used(self.work.now)
+            queue.used(self.now)
             return queue
         check_dead_letters(self, name, arguments, rights)
         check_new_queue(self, name, durable, auto_delete, owner, arguments)
         exclusive = owner is not None
-        command = DeclareQueue(self.name, name, durable, auto_delete, exclusive, arguments, by=by, at=self.work.now)
+        command = DeclareQueue(self.name, name, durable, auto_delete, exclusive, arguments, by=by, at=self.now)
         return self.make_queue(command, owner)
 
     def make_queue(self, command: DeclareQueue, owner: object) -> Queue:
@@ -287,7 +292,7 @@ class VirtualHost:
             queue.unused = queue.expired
         queue.dead_letter_task = DeadLetterTask(self, queue)
         if arguments:
-            queue.apply(queue_settings_of(arguments, {}, {}), self.work.now)
+            queue.apply(queue_settings_of(arguments, {}, {}), self.now)
         follow_policies(self, queue)
         self.queues[name] = queue
         self.churn.queues_created += 1
@@ -320,7 +325,7 @@ class VirtualHost:
 
     def remove_queue(self, queue: Queue, by: str = NOBODY) -> int:
         """Remove a queue with its bindings and messages."""
-        self._record(DeleteQueue(self.name, queue.name, by=by, at=self.work.now))
+        self._record(DeleteQueue(self.name, queue.name, by=by, at=self.now))
         del self.queues[queue.name]
         self._unbind_all(list(queue.bindings.values()))  # type: ignore[arg-type]
         if queue.durable:
@@ -344,7 +349,7 @@ class VirtualHost:
         if self.broker.on_command is not None:
             # Bindings are many: no value is made of one that nobody reads.
             ends = (source, destination.name, destination.is_queue)
-            self._record(Bind(self.name, *ends, routing_key, arguments, by=by, at=self.work.now))
+            self._record(Bind(self.name, *ends, routing_key, arguments, by=by, at=self.now))
         exchange.bind(binding)
         inbound(destination)[binding.key] = binding
         self.broker.changed()
@@ -366,7 +371,7 @@ class VirtualHost:
             check_access(destination, owner)
         if self.broker.on_command is not None:
             ends = (source, destination.name, destination.is_queue)
-            self._record(Unbind(self.name, *ends, routing_key, arguments, by=by, at=self.work.now))
+            self._record(Unbind(self.name, *ends, routing_key, arguments, by=by, at=self.now))
         self.broker.changed()
         self._unbind_all([binding])
 
@@ -376,7 +381,7 @@ class VirtualHost:
 
     def _unbind_all(self, bindings: list[Binding], exchange: Exchange | None = None) -> None:
         task = UnbindTask(self, bindings, exchange)
-        if not task.run(self.work):
+        if not task.run(self.work.budget):
             self.work.add(task)
             self._unbinding = task
 
@@ -389,7 +394,7 @@ class VirtualHost:
         del inbound(binding.destination)[binding.key]
         self._forget_binding(binding)
         if source.auto_delete and not source.bindings and not source.deleted and not self.broker.follows:
-            self._record(DeleteExchange(self.name, source.name, by=NOBODY, at=self.work.now))
+            self._record(DeleteExchange(self.name, source.name, by=NOBODY, at=self.now))
             source.deleted = True
             source.close()
             del self.exchanges[source.name]
@@ -409,19 +414,19 @@ class VirtualHost:
         """The type of queues that are declared without one."""
         if kind not in (None, "classic", "quorum"):
             raise PreconditionFailed(f"unsupported queue type '{kind}'")
-        self._record(SetDefaultQueueType(self.name, kind, by=by, at=self.work.now))
+        self._record(SetDefaultQueueType(self.name, kind, by=by, at=self.now))
         self.default_queue_type = kind
         self.store()
 
     def set_limits(self, limits: dict[str, int], by: str = NOBODY) -> None:
         """Bound the connections and queues; what is there already stays."""
         check_limits(limits, VHOST_LIMITS, "limits")
-        self._record(SetLimits(self.name, dict(limits), by=by, at=self.work.now))
+        self._record(SetLimits(self.name, dict(limits), by=by, at=self.now))
         self.limits = dict(limits)
         self.store()
 
     def describe(self, description: str, tags: tuple[str, ...], by: str = NOBODY) -> None:
-        self._record(DescribeVhost(self.name, description, tags, by=by, at=self.work.now))
+        self._record(DescribeVhost(self.name, description, tags, by=by, at=self.now))
         self.description = description
         self.tags = tags
         self.store()
@@ -439,7 +444,7 @@ class VirtualHost:
 
     def set_tracing(self, tracing: bool, by: str = NOBODY) -> None:
         """Copy every message published or delivered to amq.rabbitmq.trace, or stop that."""
-        self._record(SetTracing(self.name, tracing, by=by, at=self.work.now))
+        self._record(SetTracing(self.name, tracing, by=by, at=self.now))
         self.tracing = tracing
         self.store()
         self.broker.changed()

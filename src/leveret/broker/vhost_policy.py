@@ -6,10 +6,11 @@ What an operator's policy says a user's policy and arguments cannot exceed. A ch
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.arguments import queue_settings_of, queue_type
+from leveret.broker.budget import Budget
 from leveret.broker.command import NOBODY, ClearPolicy, SetPolicy
 from leveret.broker.policy import Policies, Policy
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 from leveret.errors import NotFound
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class VhostPolicies(Policies):
         self.check(policy)
         broker, vhost_name = self._vhost.broker, self._vhost.name
         broker.record(
-            SetPolicy(vhost_name, name, pattern, definition, priority, apply_to, self._operator, by=by, at=broker.work.now)
+            SetPolicy(vhost_name, name, pattern, definition, priority, apply_to, self._operator, by=by, at=broker.now)
         )
         self.put(policy)
         facts = {"pattern": pattern, "definition": definition, "priority": priority, "apply_to": apply_to}
@@ -61,7 +62,7 @@ class VhostPolicies(Policies):
         if name not in self.by_name:
             raise NotFound(f"policy '{name}' not found")
         broker, vhost_name = self._vhost.broker, self._vhost.name
-        broker.record(ClearPolicy(vhost_name, name, self._operator, by=by, at=broker.work.now))
+        broker.record(ClearPolicy(vhost_name, name, self._operator, by=by, at=broker.now))
         self.remove(name)
         broker.storage.remove(self._kind, vhost_name, name)
         broker.events.add(f"{self._kind}.cleared", vhost_name, name)
@@ -70,13 +71,13 @@ class VhostPolicies(Policies):
     def _have_followed(self) -> None:
         # A piece at once, so that whoever set it sees it done where there is little to do.
         task = Reapply(self._vhost)
-        if not task.run(self._vhost.work):
+        if not task.run(self._vhost.work.budget):
             self._vhost.work.add(task)
 
 
 def follow_policies(vhost: "VirtualHost", subject: "Queue | Exchange") -> None:
     """Have a queue or exchange follow the policies that are for it now."""
-    vhost.work.left -= (len(vhost.policies.by_name) + len(vhost.operator_policies.by_name)) // POLICIES_A_UNIT
+    vhost.work.budget.left -= (len(vhost.policies.by_name) + len(vhost.operator_policies.by_name)) // POLICIES_A_UNIT
     kind = queue_type(subject.arguments) if isinstance(subject, Queue) else "exchange"
     policy = vhost.policies.best(kind, subject.name)
     operator_policy = vhost.operator_policies.best(kind, subject.name)
@@ -87,7 +88,7 @@ def follow_policies(vhost: "VirtualHost", subject: "Queue | Exchange") -> None:
     definition = {} if policy is None else policy.definition
     if isinstance(subject, Queue):
         limits = {} if operator_policy is None else operator_policy.definition
-        subject.apply(queue_settings_of(subject.arguments, definition, limits), vhost.work.now)
+        subject.apply(queue_settings_of(subject.arguments, definition, limits), vhost.now)
     else:
         subject.follow(definition)
         vhost.broker.changed()
@@ -102,11 +103,11 @@ class Reapply(Task):
         self._vhost = vhost
         self._pending: list[Queue | Exchange] = [*vhost.queues.values(), *vhost.exchanges.values()]
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         for _ in range(REAPPLY_PIECE):
             if not self._pending:
                 return True
-            work.left -= REAPPLY_COST
+            budget.left -= REAPPLY_COST
             subject = self._pending.pop()
             if not subject.deleted:
                 follow_policies(self._vhost, subject)

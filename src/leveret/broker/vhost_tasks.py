@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 from leveret.broker.binding import Binding
+from leveret.broker.budget import Budget
 from leveret.broker.exchange import Exchange
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 
 if TYPE_CHECKING:
     from leveret.broker.vhost import VirtualHost
@@ -26,7 +27,7 @@ class DeleteUnused(Task):
         self._vhost = vhost
         self._queue = queue
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         if not self._queue.deleted and not self._queue.consumer_count and not self._vhost.broker.follows:
             self._vhost.remove_queue(self._queue)
         return True
@@ -46,15 +47,15 @@ class UnbindTask(Task):
         self._exchange = exchange
         self.done = False
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         pending = self._pending
         while pending:
             count = min(UNBIND_PIECE, len(pending))
             for _ in range(count):
                 # What an auto-delete exchange had inbound comes behind: those bound in a long chain go one after the other.
                 self._vhost.remove_binding(pending.pop(), pending)
-            work.left -= count * UNBIND_COST
-            if work.left <= 0 and pending:
+            budget.left -= count * UNBIND_COST
+            if budget.left <= 0 and pending:
                 return False
         if self._exchange is not None:
             self._vhost.forget_exchange(self._exchange)
@@ -70,10 +71,10 @@ class Demolish(Task):
     def __init__(self, vhost: "VirtualHost") -> None:
         self._vhost = vhost
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         queues = self._vhost.queues
-        while queues and work.left > 0:
-            work.left -= REMOVE_COST
+        while queues and budget.left > 0:
+            budget.left -= REMOVE_COST
             self._vhost.remove_queue(next(iter(queues.values())))
         if queues:
             return False

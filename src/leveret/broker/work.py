@@ -1,27 +1,19 @@
-"""The budget of one pass, and the list of what still has to be done.
+"""The list of what still has to be done.
 
-A pass handles one read from one socket. Everything it does to a queue costs one unit of `left`, a microsecond or two, and
-everything else that grows with what clients make costs by that measure: routes looked up, tables decoded, things made and
-removed. When it is used up the pass stops where it is and goes on in the next turn of the loop, so that no client makes the
-others wait. Queue methods never call back into the broker: what they cause elsewhere is put on this list and done when the
-operation has returned.
-
-Knows nothing of queues, sockets or clocks.
+Queue methods never call back into the broker: what they cause elsewhere is put on this list and done when the operation has
+returned, within the budget of whichever pass that is.
 
   (1) Tasks run in the order they were added; one that is not finished keeps its place.
-  (2) A task does at most about `left` units at a time.
+  (2) A task does at most about `Budget.left` units at a time.
 """
 
 import logging
-from typing import Any
 
+from leveret.broker.budget import Budget
 from leveret.broker.storage import Storage
 from leveret.errors import AMQPError
 
-PASS_BUDGET = 2000
 FORGET_FROM = 64
-# A table of so many octets takes as long to decode as one operation of a queue.
-OCTETS_A_UNIT = 32
 
 log = logging.getLogger("leveret.broker")
 
@@ -31,23 +23,18 @@ class Task:
 
     __slots__ = ()
 
-    def run(self, work: "Work") -> bool:
-        """Do a piece of it, spending `work.left`; True when nothing is left to do."""
+    def run(self, budget: Budget) -> bool:
+        """Do a piece of it, spending `budget.left`; True when nothing is left to do."""
         raise NotImplementedError
 
 
 class Work:
-    """One broker's budget and task list.
+    """One broker's task list, the budget of the pass they run in, and whom to tell when storing something failed."""
 
-    `now` is the time of the pass (ms); `flooded` is a queue that it has made, or kept, very full.
-    """
-
-    __slots__ = ("_head", "_tasks", "flooded", "left", "now", "storage")
+    __slots__ = ("_head", "_tasks", "budget", "storage")
 
     def __init__(self) -> None:
-        self.left = PASS_BUDGET
-        self.now = 0
-        self.flooded: Any = None
+        self.budget = Budget()
         self.storage = Storage()
         self._tasks: list[Task] = []
         self._head = 0
@@ -58,20 +45,15 @@ class Work:
     def add(self, task: Task) -> None:
         self._tasks.append(task)
 
-    def begin(self) -> None:
-        """Start a pass with a full budget."""
-        self.left = PASS_BUDGET
-        self.flooded = None
-
     def drain(self) -> bool:
         """Run tasks until none is left or the budget is spent; True if none is left."""
-        tasks = self._tasks
+        tasks, budget = self._tasks, self.budget
         while self._head < len(tasks):
-            if self.left <= 0:
+            if budget.left <= 0:
                 self._forget_done()
                 return False
             try:
-                if not tasks[self._head].run(self):
+                if not tasks[self._head].run(budget):
                     continue
             except AMQPError as error:
                 # A client's fault, such as a commit that a queue refused, when the client is gone.

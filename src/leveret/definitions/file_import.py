@@ -84,7 +84,7 @@ def _rehearse(broker: Broker, copy: Broker) -> Iterator[None]:
                 yield
         for queue in list(vhost.queues.values()):
             flags = (queue.durable, queue.auto_delete, False)
-            apply(copy, DeclareQueue(vhost.name, queue.name, *flags, queue.arguments, by=NOBODY, at=copy.work.now))
+            apply(copy, DeclareQueue(vhost.name, queue.name, *flags, queue.arguments, by=NOBODY, at=copy.now))
             yield
         twin.set_default_queue_type(vhost.default_queue_type)
         twin.set_limits(vhost.limits)

@@ -36,9 +36,9 @@ def read(broker: Broker, item: Item) -> None:
         vhost.declare_queue(name, durable=durable, auto_delete=auto_delete, arguments=arguments)
         return
     check_queue_arguments(arguments, vhost.queue_title(name))
-    apply(broker, DeclareQueue(vhost.name, name, durable, auto_delete, False, arguments, by=NOBODY, at=broker.work.now))
+    apply(broker, DeclareQueue(vhost.name, name, durable, auto_delete, False, arguments, by=NOBODY, at=broker.now))
 
 
 def restore(broker: Broker, vhost: str, name: str, row: Facts) -> None:
-    arguments, at = row["arguments"], broker.work.now
+    arguments, at = row["arguments"], broker.now
     apply(broker, DeclareQueue(vhost, name, True, row["auto_delete"], False, arguments, by=NOBODY, at=at))

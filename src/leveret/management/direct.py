@@ -46,7 +46,7 @@ class Direct:
 
     def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> None:
         """Publish; `session.pending` is left if that takes long."""
-        self.session.now = self.session.broker.work.now
+        self.session.now = self.session.broker.now
         self.channel.confirms = Confirms(NUMBER, self.channel.counters)
         fields = encode_short_string(exchange) + encode_short_string(routing_key) + MANDATORY
         method = BASIC_PUBLISH.to_bytes(4, "big") + bytes(2) + fields

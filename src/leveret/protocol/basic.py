@@ -169,7 +169,7 @@ def _get(channel: "Channel", m: BasicGet, queue: Queue) -> None:
         reply(channel, False, BasicGetEmpty())
         return
     # So small a request may have a large answer: what one pass sends must be bounded too.
-    channel.broker.work.left -= 1 + entry.message.body_size // GET_UNIT
+    channel.broker.work.budget.left -= 1 + entry.message.body_size // GET_UNIT
     if m.no_ack:
         channel.counters.get_no_ack += 1
         part.get_no_ack += 1
@@ -242,7 +242,7 @@ def on_tx_commit(channel: "Channel", m: TxCommit) -> None:
         else:
             when_stored(channel, TxCommitOk(), channel.after_commit)
 
-    commit = Commit(transaction, channel.session.now, channel.return_message, done)
+    commit = Commit(transaction, channel.broker.storage, channel.session.now, channel.return_message, done)
     channel.session.do(commit)
 
 

@@ -12,13 +12,13 @@ from functools import partial
 from typing import NoReturn
 
 from leveret.broker.broker import Broker
+from leveret.broker.budget import OCTETS_A_UNIT
 from leveret.broker.consumer import Window
 from leveret.broker.counters import Counters
 from leveret.broker.dispatch import cancel, dispatch, push, resume
 from leveret.broker.message import Entry, Message, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
-from leveret.broker.work import OCTETS_A_UNIT
 from leveret.errors import (
     AMQPError,
     ChannelError,
@@ -169,7 +169,7 @@ class Channel:
         elif index == BASIC_NACK or index == BASIC_REJECT:  # noqa: PLR1714, SIM109 - compiled, two comparisons of integers
             self._on_basic_nack(index, reader)
         else:
-            self.broker.work.left -= method_cost(index, reader.stop - start)
+            self.broker.work.budget.left -= method_cost(index, reader.stop - start)
             self._on_cold_method(decode_method(index, reader.payload(), 4, reader.stop - start))
 
     def _on_other_frame(self, kind: int, reader: FrameReader) -> None:

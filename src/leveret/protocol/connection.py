@@ -148,7 +148,7 @@ class Connection:
 
     def _set_time(self, now: int) -> None:
         self.session.now = now
-        self.broker.work.now = now
+        self.broker.work.budget.now = now
 
     @property
     def busy(self) -> bool:
@@ -157,7 +157,7 @@ class Connection:
             return True
         if self.session.blocked:
             return False
-        return self.broker.work.left <= 0 and len(self.reader.rest) != 0
+        return self.broker.work.budget.left <= 0 and len(self.reader.rest) != 0
 
     def take_output(self, now: int) -> list[bytearray | memoryview]:
         """Everything to be sent, confirms included; the caller's from now on."""
@@ -208,7 +208,7 @@ class Connection:
     def drained(self, now: int) -> None:
         """The client has read: its consumers may have more."""
         self._set_time(now)
-        self.broker.work.begin()
+        self.broker.work.budget.begin()
         for channel in list(self.session.channels.values()):
             channel.resume_consumers()
         self.broker.work.drain()
@@ -221,7 +221,7 @@ class Connection:
         self.tick_at = NEVER
         self._handshake = None
         work = self.broker.work
-        work.begin()
+        work.budget.begin()
         self._leave_pending()
         work.add(self._release(nothing))
         work.drain()
@@ -235,7 +235,7 @@ class Connection:
             self.ended = True
 
     def _shut(self, reason: str) -> None:
-        self.session.now = self.broker.work.now
+        self.session.now = self.broker.work.budget.now
         self.session.method_index = 0
         log.error("%s: closed: %s", self.name, reason)
         self._close(ConnectionForced(reason))
@@ -273,7 +273,7 @@ class Connection:
             # Its acknowledgements are not read.
             return
         self._set_time(now)
-        self.broker.work.begin()
+        self.broker.work.budget.begin()
         for channel in list(self.session.channels.values()):
             overdue = channel.deadlines.overdue(channel.unacked, now, timeout)
             if overdue is not None and channel.state == CHANNEL_OPEN:
@@ -304,7 +304,7 @@ class Connection:
 
     def _pass(self) -> None:
         work = self.broker.work
-        work.begin()
+        work.budget.begin()
         while True:
             try:
                 # A task in hand is finished even when nothing more is read.
@@ -325,7 +325,7 @@ class Connection:
         reader = self.reader
         work = self.broker.work
         channel = self._channel
-        while work.left > 0 and session.pending is None:
+        while work.budget.left > 0 and session.pending is None:
             session.method_index = 0
             if not reader.next():
                 return
@@ -484,7 +484,7 @@ class Connection:
         leave = self._release(nothing)
         self.output.write_method(0, self._close_method(error))
         # What is left of it is everybody's work: nobody here waits for it, and this may not be the client's own pass.
-        if not leave.run(self.broker.work):
+        if not leave.run(self.broker.work.budget):
             self.broker.work.add(leave)
 
     def _close_method(self, error: AMQPError) -> ConnectionClose:

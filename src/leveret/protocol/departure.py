@@ -8,9 +8,10 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from leveret.broker.budget import Budget
 from leveret.broker.dispatch import leave
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 from leveret.protocol.settlement import Requeue
 from leveret.protocol.subscriber import Subscriber
 
@@ -42,29 +43,29 @@ class Departure(Task):
         for channel in channels:
             channel.hold_deliveries()
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         while self._channels:
-            if not self._end(self._channels[-1], work):
+            if not self._end(self._channels[-1], budget):
                 return False
             self._channels.pop()
         while self._queues:
-            if work.left <= 0:
+            if budget.left <= 0:
                 return False
             queue = self._queues.pop()
             if not queue.deleted and self._vhost is not None:
-                work.left -= QUEUE_COST
+                budget.left -= QUEUE_COST
                 self._vhost.remove_queue(queue)
-        return self._requeue.run(work)
+        return self._requeue.run(budget)
 
-    def _end(self, channel: "Channel", work: Work) -> bool:
+    def _end(self, channel: "Channel", budget: Budget) -> bool:
         if self._consumers is None:
-            work.left -= CHANNEL_COST
+            budget.left -= CHANNEL_COST
             self._consumers = channel.stop()[::-1]
         while self._consumers:
-            if work.left <= 0:
+            if budget.left <= 0:
                 return False
             consumer = self._consumers.pop()
-            work.left -= CONSUMER_COST
+            budget.left -= CONSUMER_COST
             leave(consumer.queue, consumer)
             self._left.append(consumer.queue)
         self._requeue.add(channel.unacked.take_all(), self._left)

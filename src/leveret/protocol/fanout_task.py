@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+from leveret.broker.budget import Budget
 from leveret.broker.dispatch import push
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 
 
 class FanoutTask(Task):
@@ -23,8 +24,8 @@ class FanoutTask(Task):
         self._now = now
         self._at = 0
 
-    def run(self, work: Work) -> bool:
-        while self._at < len(self._queues) and work.left > 0:
+    def run(self, budget: Budget) -> bool:
+        while self._at < len(self._queues) and budget.left > 0:
             queue = self._queues[self._at]
             self._at += 1
             # It may have gone since the last piece.

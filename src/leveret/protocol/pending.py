@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
+from leveret.broker.budget import Budget
 from leveret.broker.queue import Queue
 from leveret.broker.queue_tasks import Discard
 from leveret.broker.storage import Storage
 from leveret.broker.vhost_tasks import UnbindTask
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 
 
 class AfterPage(Task):
@@ -18,7 +19,7 @@ class AfterPage(Task):
         self._queue = queue
         self._done = done
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         if self._queue.backlog.loading is not None:
             return False
         self._done()
@@ -34,7 +35,7 @@ class AfterTask(Task):
         self._task = task
         self._done = done
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         if not self._task.done:
             return False
         self._done()
@@ -50,8 +51,8 @@ class AfterRemoval(Task):
         self._queue = queue
         self._done = done
 
-    def run(self, work: Work) -> bool:
-        if not work.storage.has_left(self._queue):
+    def run(self, budget: Budget) -> bool:
+        if not self._queue.storage.has_left(self._queue):
             return False
         self._done()
         return True
@@ -67,7 +68,7 @@ class AfterSync(Task):
         self._position = storage.position()
         self._done = done
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         if self._storage.synced < self._position:
             return False
         self._done()

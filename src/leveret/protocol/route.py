@@ -9,6 +9,7 @@ decoding, no strings and no look at exchange and bindings.
 """
 
 from leveret.broker.broker import Broker
+from leveret.broker.budget import OCTETS_A_UNIT
 from leveret.broker.counters import Counters
 from leveret.broker.exchange import Exchange
 from leveret.broker.message import Message, Origin
@@ -16,7 +17,6 @@ from leveret.broker.queue import Queue
 from leveret.broker.rewrite import carbon_copies, rewritten
 from leveret.broker.rights import Rights
 from leveret.broker.vhost import VirtualHost
-from leveret.broker.work import OCTETS_A_UNIT
 from leveret.errors import FrameError, NotImplementedFault, PreconditionFailed
 from leveret.protocol.reply_to import PREFIX
 from leveret.protocol.route_counts import RouteCounts
@@ -117,7 +117,7 @@ class Routes:
             if exchange.kind == "topic":
                 rights.check_topic("write", name, key)
             router = self._vhost.router
-            self._broker.work.left -= LOOK_UP_COST
+            self._broker.work.budget.left -= LOOK_UP_COST
             route.queues = router.route(exchange, key, None)
             route.varies = not router.cacheable
         if len(self._routes) >= ROUTES_MAX:
@@ -208,7 +208,7 @@ class Routes:
 
     def properties(self, message: Message) -> Properties:
         """The properties, decoded, which takes by their size."""
-        self._broker.work.left -= message.header_size // OCTETS_A_UNIT
+        self._broker.work.budget.left -= message.header_size // OCTETS_A_UNIT
         return properties_of(message.content, message.header_size)
 
     def forget(self) -> None:

@@ -1,8 +1,9 @@
 """What a route to many queues has counted, told to their counters in pieces that keep to the budget."""
 
+from leveret.broker.budget import Budget
 from leveret.broker.counters import Counters
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 
 # So many cost as much as one operation of a queue.
 AT_ONCE = 4
@@ -22,12 +23,12 @@ class RouteCounts(Task):
     def same(self, counters: Counters, queues: list[Queue]) -> bool:
         return counters is self._counters and queues == self._queues
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         queues, counters = self._queues, self._counters
-        while self._at < len(queues) and work.left > 0:
+        while self._at < len(queues) and budget.left > 0:
             end = self._at + AT_ONCE
             for queue in queues[self._at : end]:
                 queue.counters.breakdown_for(counters).publish += self.count
             self._at = end
-            work.left -= 1
+            budget.left -= 1
         return self._at >= len(queues)

@@ -110,7 +110,7 @@ class Session:
             self.blocked = True
             self.tell_alarm()
             # The pass ends as if its budget were spent, so that nothing has to be looked at for each frame.
-            self.broker.work.left = 0
+            self.broker.work.budget.left = 0
 
     def tell_alarm(self) -> None:
         """Tell a client that is stopped, if it listens for that, that something runs low or no longer does; each once."""
@@ -122,7 +122,7 @@ class Session:
 
     def do(self, task: Task) -> None:
         """Do a task now, or as much of it as the budget allows and the rest before the next frame."""
-        if not task.run(self.broker.work):
+        if not task.run(self.broker.work.budget):
             self.pending = task
 
     def go_on(self) -> bool:

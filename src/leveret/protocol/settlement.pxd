@@ -3,7 +3,8 @@ from leveret.broker.consumer cimport Consumer
 from leveret.broker.dispatch cimport dispatch
 from leveret.broker.message cimport Entry
 from leveret.broker.queue cimport Queue
-from leveret.broker.work cimport Task, Work
+from leveret.broker.budget cimport Budget
+from leveret.broker.work cimport Task
 
 cdef class Settle(Task):
     cdef bint _rejected
@@ -12,7 +13,7 @@ cdef class Settle(Task):
     cdef object _done
     cdef Py_ssize_t _at
     @cython.locals(entries=list, end=Py_ssize_t, at=Py_ssize_t, entry=Entry, queue=Queue, waiting=list, consumer=Consumer, last=Consumer, counted=Consumer, since=Py_ssize_t)
-    cpdef bint run(self, Work work) except -1
+    cpdef bint run(self, Budget budget) except -1
     cdef _count(self, Consumer consumer, Py_ssize_t acks)
 
 cdef class Requeue(Task):
@@ -23,6 +24,6 @@ cdef class Requeue(Task):
     cdef list _later
     cdef dict _queues
     cdef dict _waiting
-    cpdef bint run(self, Work work) except -1
+    cpdef bint run(self, Budget budget) except -1
 
 cdef _go_on(Queue queue, list later)

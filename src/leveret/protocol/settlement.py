@@ -6,11 +6,12 @@ channel, which gives each its turn. In a transaction the queues concerned are le
 
 from collections.abc import Callable
 
+from leveret.broker.budget import Budget
 from leveret.broker.consumer import Consumer
 from leveret.broker.dispatch import dispatch
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.work import Task
 
 PIECE = 1000
 
@@ -32,7 +33,7 @@ class Settle(Task):
         self._later = later
         self._at = 0
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         entries = self._entries
         end = min(len(entries), self._at + PIECE)
         waiting: list[Consumer] = []
@@ -98,7 +99,7 @@ class Requeue(Task):
         self._entries += entries
         self._queues.update(dict.fromkeys(queues))
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         end = min(len(self._entries), self._at + PIECE)
         for queue, entries in _by_queue(self._entries[self._at : end]).items():
             self._queues[queue] = None

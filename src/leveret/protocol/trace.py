@@ -7,12 +7,13 @@ made on the work list, after whatever caused them; what goes through the trace e
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from leveret.broker.budget import OCTETS_A_UNIT, Budget
 from leveret.broker.dispatch import push
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.broker.rewrite import carbon_copies, make_origin, rewritten
 from leveret.broker.vhost import VirtualHost
-from leveret.broker.work import OCTETS_A_UNIT, Task, Work
+from leveret.broker.work import Task
 from leveret.errors import SyntaxFault
 from leveret.wire.content import properties_of
 from leveret.wire.properties import Properties
@@ -48,15 +49,15 @@ class Copy(Task):
         self._key = key
         self._facts = facts
 
-    def run(self, work: Work) -> bool:
-        work.left -= 1
+    def run(self, budget: Budget) -> bool:
+        budget.left -= 1
         queues = self._vhost.route(self._vhost.exchanges[EXCHANGE], self._key, None)
         if queues:
             # It is decoded and written anew, with the names of all queues it went to.
-            work.left -= (self._message.header_size + 8 * len(self._facts.get("routed_queues", ()))) // OCTETS_A_UNIT
+            budget.left -= (self._message.header_size + 8 * len(self._facts.get("routed_queues", ()))) // OCTETS_A_UNIT
             copy = self._copy()
             for queue in queues:
-                push(queue, copy, work.now)
+                push(queue, copy, budget.now)
         return True
 
     def _copy(self) -> Message:

@@ -7,11 +7,13 @@ queue refuses one, the channel is closed.
 
 from collections.abc import Callable
 
+from leveret.broker.budget import Budget
 from leveret.broker.dead_letter import DeadLetterTask
 from leveret.broker.dispatch import push
 from leveret.broker.message import Entry, Message
 from leveret.broker.queue import Queue
-from leveret.broker.work import Task, Work
+from leveret.broker.storage import Storage
+from leveret.broker.work import Task
 from leveret.errors import PreconditionFailed, ResourceError
 from leveret.protocol.settlement import REJECTED, nothing, settlement
 
@@ -61,8 +63,8 @@ class Reject(Task):
         self._later = later
         self._at = 0
 
-    def run(self, work: Work) -> bool:
-        while self._at < len(self._entries) and work.left > 0:
+    def run(self, budget: Budget) -> bool:
+        while self._at < len(self._entries) and budget.left > 0:
             entry = self._entries[self._at]
             self._at += 1
             queue = entry.queue
@@ -71,7 +73,7 @@ class Reject(Task):
             queue.reject(entry)
             if len(queue.dead) > count and isinstance(queue.dead_letter_task, DeadLetterTask):
                 # Not with the queue's others, which may have their turn between two pieces of this.
-                queue.dead_letter_task.route(*queue.dead.pop(), work)
+                queue.dead_letter_task.route(*queue.dead.pop(), budget)
             if consumer is not None and not consumer.active and not consumer.shared.limited():
                 queue.rotation.activate(consumer)
                 self._later.append(queue)
@@ -81,12 +83,29 @@ class Reject(Task):
 class Commit(Task):
     """Carries out a transaction in pieces; `done` is called when all of it is. `later` are queues that must go on then."""
 
-    __slots__ = ("_at", "_done", "_group", "_now", "_partial", "_returned", "_settlements", "_transaction", "later")
+    __slots__ = (
+        "_at",
+        "_done",
+        "_group",
+        "_now",
+        "_partial",
+        "_returned",
+        "_settlements",
+        "_storage",
+        "_transaction",
+        "later",
+    )
 
     def __init__(
-        self, transaction: Transaction, now: int, returned: Callable[[Message], None], done: Callable[[], None]
+        self,
+        transaction: Transaction,
+        storage: Storage,
+        now: int,
+        returned: Callable[[Message], None],
+        done: Callable[[], None],
     ) -> None:
         self._transaction = transaction
+        self._storage = storage
         self._now = now
         self._returned = returned
         self._done = done
@@ -99,23 +118,24 @@ class Commit(Task):
             for how, entries in reversed(transaction.settlements)
         ]
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         # On disk all of it counts, or nothing.
-        work.storage.write_places()
-        self._group = self._group or work.storage.begin_group()
-        work.storage.enter(self._group)
+        storage = self._storage
+        storage.write_places()
+        self._group = self._group or storage.begin_group()
+        storage.enter(self._group)
         try:
-            complete = self._go_on(work)
-            work.storage.write_places()
+            complete = self._go_on(budget)
+            storage.write_places()
         except BaseException:
-            work.storage.abort(self._group)
+            storage.abort(self._group)
             self._let_queues_go_on()
             raise
         finally:
-            work.storage.enter(0)
+            storage.enter(0)
         if not complete:
             return False
-        work.storage.commit(self._group)
+        storage.commit(self._group)
         if self._partial:
             self._let_queues_go_on()
             raise PreconditionFailed("partial tx completion")
@@ -127,13 +147,13 @@ class Commit(Task):
         for queue in self.later:
             queue.defer_dispatch()
 
-    def _go_on(self, work: Work) -> bool:
+    def _go_on(self, budget: Budget) -> bool:
         publishes = self._transaction.publishes
-        while self._at < len(publishes) and work.left > 0:
+        while self._at < len(publishes) and budget.left > 0:
             self._publish(*publishes[self._at])
             self._at += 1
-        while self._settlements and work.left > 0:
-            if self._settlements[-1].run(work):
+        while self._settlements and budget.left > 0:
+            if self._settlements[-1].run(budget):
                 self._settlements.pop()
         return self._at == len(publishes) and not self._settlements
 

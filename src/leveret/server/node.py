@@ -194,11 +194,11 @@ class Node:
     async def _finish_tasks(self) -> None:
         """Do what is left to do, and wait for what is read for it: what was rejected must not be found again."""
         work, storage = self.broker.work, self.broker.storage
-        work.begin()
+        work.budget.begin()
         while not work.drain() or storage.is_fetching():
             storage.flush()
             await asyncio.sleep(0.001 if not work else 0)
-            work.begin()
+            work.budget.begin()
 
 
 def open_store(config: Config) -> "Opened":

@@ -111,8 +111,8 @@ class Outbox:
     def do(self, function: Callable[[], T]) -> T:
         """Change the model from outside of any connection's pass."""
         work = self._broker.work
-        work.now = now_ms()
-        work.begin()
+        work.budget.now = now_ms()
+        work.budget.begin()
         try:
             return function()
         finally:
@@ -238,15 +238,15 @@ class Outbox:
         self._alarm = None
         now = now_ms()
         work = self._broker.work
-        work.now = now
-        work.begin()
+        work.budget.now = now
+        work.budget.begin()
         self._broker.timers.run(now, TIMERS_A_TURN)
         self.schedule()
 
     def _drain(self) -> None:
         work = self._broker.work
-        work.now = now_ms()
-        work.begin()
+        work.budget.now = now_ms()
+        work.budget.begin()
         if not work.drain():
             self.schedule()
 

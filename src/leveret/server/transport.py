@@ -309,8 +309,8 @@ class Transport(asyncio.BufferedProtocol):
             else:
                 self._outbox.again(self)
         self._block_or_resume(connection)
-        if self._broker.work.flooded is not None:
-            self._wait_for_readers(self._broker.work.flooded)
+        if self._broker.work.budget.flooded is not None:
+            self._wait_for_readers(self._broker.work.budget.flooded)
         storage = self._broker.storage
         if self._broker.work or storage.position() > storage.synced:
             self._outbox.schedule()
@@ -336,7 +336,7 @@ class Transport(asyncio.BufferedProtocol):
 
     def _wait_for_readers(self, queue: Queue) -> None:
         """Give the consumers of a queue that this client fills a moment to read: what piles up is slower to handle."""
-        self._broker.work.flooded = None
+        self._broker.work.budget.flooded = None
         if not self._backpressure.reasons and queue.rotation.hurrying(now_ms()):
             self._backpressure.pause(FLOW)
             self._outbox.hold(self)

@@ -18,7 +18,8 @@ Always the oldest, so that a settlement never outlives the message it is about, 
 import logging
 from typing import TYPE_CHECKING
 
-from leveret.broker.work import Task, Work
+from leveret.broker.budget import Budget
+from leveret.broker.work import Task
 from leveret.store.checks import overlaps
 from leveret.store.disk import File
 from leveret.store.journal import Journal
@@ -114,15 +115,15 @@ class Clean(Task):
         self._span = 0
         self._at = 0
 
-    def run(self, work: Work) -> bool:
+    def run(self, budget: Budget) -> bool:
         try:
-            return self._go_on(work)
+            return self._go_on(budget)
         except Exception as error:
             # Compaction would never begin again, and that shows only when the disk is full.
             self._store.fail(error)
             return True
 
-    def _go_on(self, work: Work) -> bool:
+    def _go_on(self, budget: Budget) -> bool:
         segment = self._segment
         if self._store.open_groups:
             self._store.compaction.wait_for_groups(self)
@@ -132,19 +133,19 @@ class Clean(Task):
             return True
         assert self.journal.current is not None
         self._first = self._first or self.journal.current.number
-        while work.left > 0:
+        while budget.left > 0:
             if self._batch is not None:
-                self._copy(work)
+                self._copy(budget)
             elif self._ended:
                 self._finish()
                 return True
             else:
                 # It goes on when that is done.
-                work.left -= BATCH_COST
+                budget.left -= BATCH_COST
                 self._store.read_batch(self)
                 return True
         # It takes long, and those behind it on the list must not wait.
-        work.add(self)
+        self._store.work.add(self)
         return True
 
     def _finish(self) -> None:
@@ -177,16 +178,16 @@ class Clean(Task):
         start, end = batch.offset, batch.following
         return not overlaps(self._segment.read(start, end)[2], start, end)
 
-    def _copy(self, work: Work) -> None:
+    def _copy(self, budget: Budget) -> None:
         batch = self._batch
         assert batch is not None
         payload = batch.payload
-        while self._span < len(batch.spans) and work.left > 0:
+        while self._span < len(batch.spans) and budget.left > 0:
             end = batch.spans[self._span][1]
-            while self._at < end and work.left > 0:
+            while self._at < end and budget.left > 0:
                 length, kind, count, _, _ = read_head(payload, self._at)
                 if kind == MESSAGE:
-                    self._copy_message(batch, count, work)
+                    self._copy_message(batch, count, budget)
                 self._at += length
             if self._at >= end:
                 self._span += 1
@@ -195,7 +196,7 @@ class Clean(Task):
         if self._span >= len(batch.spans):
             self._batch = None
 
-    def _copy_message(self, batch: BatchRead, count: int, work: Work) -> None:
+    def _copy_message(self, batch: BatchRead, count: int, budget: Budget) -> None:
         live = []
         for number in range(count):
             place_at = self._at + PLACES_AT + number * PLACE_SIZE
@@ -210,7 +211,7 @@ class Clean(Task):
             place.delivered = place.delivered or batch.number <= self._store.delivered_up_to
             live.append((offset, place))
         if live:
-            work.left -= COPY_COST
+            budget.left -= COPY_COST
             self.journal.move(self._segment, batch.payload, self._at, count, live, self._store.moved)
 
 

@@ -87,7 +87,7 @@ class Opened:
         found = recovery.find({value["id"] for kind, _, _, value in rows if kind in ("queue", "hidden")})
         self.store = self._make_store(journal, recovery, settings, segment_size, clean)
         self.broker = Broker(settings, self.store)
-        self.broker.work.now = now
+        self.broker.work.budget.now = now
         self.store.work = self.broker.work
         self.store.delivers_synced = settings.deliver_synced
         rebuild(self.broker, self.store, rows)

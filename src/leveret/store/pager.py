@@ -88,7 +88,7 @@ class PagedStorage(Storage):
             return
         if isinstance(reading, Fetching):
             self._fetch_count -= 1
-        self.work.begin()
+        self.work.budget.begin()
         reading.finish(self)
         reading.end()
         self.read_done()

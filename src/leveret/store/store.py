@@ -355,7 +355,7 @@ class Store(PagedStorage):
 
     def _release_held(self) -> None:
         if self.barriers:
-            self.work.begin()
+            self.work.budget.begin()
             waiting, self.barriers = self.barriers, []
             self.barriers += [barrier for barrier in waiting if not barrier.release(self.synced)]
 

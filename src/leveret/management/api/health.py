@@ -129,7 +129,7 @@ async def check_aliveness(request: Request) -> Result:
 
 def try_queue(vhost: VirtualHost, request: Request) -> bool:
     queue = vhost.declare_queue(QUEUE)
-    vhost.publish(vhost.exchanges[""], aliveness_message(), request.broker.work.now)
+    vhost.publish(vhost.exchanges[""], aliveness_message(), request.broker.now)
     # RabbitMQ: the queue stays, since whoever asks will do so again.
     return queue.take(no_ack=True) is not None
 

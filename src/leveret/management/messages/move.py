@@ -68,7 +68,7 @@ class Move:
             if entry is None:
                 return False
             self.left.append(entry)
-            became = self._place(self._message(entry), self._node.broker.work.now)
+            became = self._place(self._message(entry), self._node.broker.now)
             self._refused = became == REFUSED
             if became == PLACED:
                 self.left.pop()
