@@ -8,7 +8,7 @@ from leveret.broker.counters import PASSING
 from leveret.broker.exchange import Exchange
 from leveret.broker.vhost import VirtualHost
 from leveret.management.api.bindings import bindings_from, bindings_to, list_bindings
-from leveret.management.direct import Direct, client_of
+from leveret.management.api_channel import ApiChannel, client_of
 from leveret.management.http.answer import Answer, Refused, bad_request, created, done
 from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.json_table import parse_key, parse_properties, parse_table, to_json
@@ -128,7 +128,7 @@ async def publish(request: Request) -> JsonObject:
 
 
 async def publish_as(
-    request: Request, client: Direct, address: tuple[str, str], properties: Properties, body: bytes
+    request: Request, client: ApiChannel, address: tuple[str, str], properties: Properties, body: bytes
 ) -> JsonObject:
     request.node.do(lambda: client.publish(*address, properties, body))
     while client.session.pending is not None:

@@ -9,7 +9,7 @@ from leveret.broker.declaration import check_access
 from leveret.broker.dispatch import dispatch
 from leveret.broker.queue import Queue
 from leveret.management.api.queues import find_queue
-from leveret.management.direct import client_of
+from leveret.management.api_channel import client_of
 from leveret.management.http.answer import Answer, bad_request, done
 from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.json_table import parse_key

@@ -2,7 +2,7 @@
 
 from leveret.broker.message import Entry
 from leveret.broker.queue import Queue
-from leveret.management.direct import Direct
+from leveret.management.api_channel import ApiChannel
 from leveret.management.http.json import JsonObject
 from leveret.management.messages.take import PIECE
 from leveret.management.messages.view import PayloadFormat, message_view
@@ -16,7 +16,7 @@ ANSWER_BYTES = 64 << 20
 class Get:
     """The messages of one request: their views, and those still to be settled."""
 
-    def __init__(self, client: Direct, queue: Queue, how: int, count: int, payload_format: PayloadFormat) -> None:
+    def __init__(self, client: ApiChannel, queue: Queue, how: int, count: int, payload_format: PayloadFormat) -> None:
         self._client = client
         self._queue = queue
         self._no_ack = how == ACKED

@@ -1,7 +1,7 @@
-"""A client without a connection: what the API publishes and takes for its user.
+"""The channel of one request: what the API publishes and gets for its user goes through one, as any client's does.
 
-It has a channel as any client has; so rights, properties and limits are checked in one place. Nobody reads what the channel
-answers. Lives for one request, and is none of its vhost's connections.
+So rights, properties, limits, tracing and counts are in one place. Nobody reads what the channel answers. It lives for one
+request, and is on none of its vhost's connections.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ MANDATORY = b"\x01"
 NAME = "HTTP API"
 
 
-class Direct:
+class ApiChannel:
     """One user in one vhost. All of it is to be called within a change of the model (`Request.change`)."""
 
     def __init__(self, broker: Broker, user: User, vhost: VirtualHost) -> None:
@@ -75,9 +75,9 @@ class Direct:
         self.session.vhost.counters.add(self.channel.counters)
 
 
-def client_of(request: "Request") -> Direct:
+def client_of(request: "Request") -> ApiChannel:
     """The user who asks as a client in the path's vhost."""
-    return Direct(request.broker, request.user, request.vhost)
+    return ApiChannel(request.broker, request.user, request.vhost)
 
 
 def nothing() -> None:
