@@ -11,11 +11,11 @@ from tests.structure.test_structure import SOURCE, imports
 ALLOWED = {
     "http": set[str](),
     "client": {"http"},
-    "direct": {"http"},
+    "api_channel": {"http"},
     "statistics": {"http", "client"},
-    "messages": {"http", "direct"},
+    "messages": {"http", "api_channel"},
     "prometheus": {"http", "client", "statistics"},
-    "api": {"http", "client", "direct", "statistics", "messages"},
+    "api": {"http", "client", "api_channel", "statistics", "messages"},
     "server": {"http", "statistics", "prometheus", "api"},
 }
 
