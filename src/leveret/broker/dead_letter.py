@@ -11,7 +11,7 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.dispatch import push
+from leveret.broker.dispatch import push, push_for_later
 from leveret.broker.message import Entry, Message, Origin, is_stub
 from leveret.broker.queue import Queue
 from leveret.broker.rewriting import carbon_copies, make_origin, rewritten
@@ -79,13 +79,13 @@ class Burial(Task):
 
         self._queue.storage.fetch_all(self._queue, stubs, fetched)
 
-    def bury(self, entry: Entry, reason: str, work: Work) -> None:
-        """Publish one of them, and have storage forget it here."""
+    def bury(self, entry: Entry, reason: str, work: Work, later: list[Queue] | None = None) -> None:
+        """Publish one of them, and have storage forget it here. Queues that may wait for `dispatch` are left in `later`."""
         work.left -= REWRITE_COST
         try:
             message = self._queue.storage.fetch(entry)
             work.left -= message.header_size // OCTETS_A_UNIT
-            self._bury(message, reason, work.now)
+            self._bury(message, reason, work.now, later)
         except (ValueError, Damaged) as error:
             # Such as a routing key that no message can carry; those behind it must still be buried.
             log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
@@ -96,7 +96,7 @@ class Burial(Task):
         # Now, and not before: both are in one batch, or none.
         self._queue.buried(entry)
 
-    def _bury(self, message: Message, reason: str, now: int) -> None:
+    def _bury(self, message: Message, reason: str, now: int, later: list[Queue] | None) -> None:
         traits = self._queue.traits
         exchange = self._vhost.exchanges.get(traits.dead_letter_exchange or "")
         if traits.dead_letter_exchange is None or exchange is None:
@@ -111,8 +111,10 @@ class Burial(Task):
         for queue in queues:
             if reason != "rejected" and not queue.hidden and is_cycle(queue.name, properties.headers or {}):
                 self._warn(queue.title)
-            else:
+            elif later is None:
                 push(queue, dead, now)
+            elif push_for_later(queue, dead, now):
+                later.append(queue)
 
     def _warn(self, title: str) -> None:
         if title not in self._warned and len(self._warned) < WARNED_MAX:

@@ -45,7 +45,7 @@ class Release(Burial):
         Burial.__init__(self, vhost, queue)
         self._exchange = exchange
 
-    def _bury(self, message: Message, reason: str, now: int) -> None:
+    def _bury(self, message: Message, reason: str, now: int, later: list[Queue] | None) -> None:
         self._vhost.publish(self._exchange, undelayed(message), now)
 
 
