@@ -317,6 +317,81 @@ def test_what_a_commit_makes_room_for_comes_after_its_answer(held: Held) -> None
         held.gate.set()
 
 
+def test_what_a_commit_of_messages_makes_room_for_does_not_wait_for_its_answer(held: Held) -> None:
+    """SPEC §2.4: RabbitMQ's queues deliver while a commit waits for its messages to be on disk."""
+    with held.login() as client:
+        client.send(*publish(1, "q", b"one", PERSISTENT), *publish(1, "q", b"two", PERSISTENT))
+        client.call(spec.TxSelect(), spec.TxSelectOk)
+        client.call(spec.BasicQos(prefetch_count=1), spec.BasicQosOk)
+        client.call(spec.BasicConsume("q", "t"), spec.BasicConsumeOk)
+        assert client.delivery() == b"one"
+        for settle, body in ((spec.BasicAck(1), b"two"), (spec.BasicNack(2, requeue=True), b"two")):
+            held.gate.clear()
+            client.send(*publish(1, "old", b"new", PERSISTENT), method(1, settle), method(1, spec.TxCommit()))
+            assert client.delivery() == body
+            assert client.silent(SHORT_S)
+            held.gate.set()
+            client.expect(spec.TxCommitOk)
+
+
+def test_window_of_a_channel_opens_before_the_answer_to_a_commit_of_messages(held: Held) -> None:
+    """The same when the consumers of a channel share a window."""
+    with held.login() as client:
+        client.send(*publish(1, "q", b"one", PERSISTENT), *publish(1, "q", b"two", PERSISTENT))
+        client.call(spec.TxSelect(), spec.TxSelectOk)
+        client.call(spec.BasicQos(prefetch_count=1, global_=True), spec.BasicQosOk)
+        client.call(spec.BasicConsume("q", "t"), spec.BasicConsumeOk)
+        assert client.delivery() == b"one"
+        held.gate.clear()
+        client.send(*publish(1, "old", b"new", PERSISTENT), method(1, spec.BasicAck(1)), method(1, spec.TxCommit()))
+        assert client.delivery() == b"two"
+        assert client.silent(SHORT_S)
+        held.gate.set()
+        client.expect(spec.TxCommitOk)
+
+
+def test_dead_letter_of_a_commit_comes_after_its_answer_unless_that_waits_for_messages(held: Held) -> None:
+    """SPEC §2.4: what a rejected message leads to comes after the answer, and what its consumer gets next before that."""
+    with held.login() as client:
+        mortal = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+        client.declare("mortal", durable=True, arguments=mortal)
+        client.send(*(frame for body in (b"one", b"two", b"three") for frame in publish(1, "mortal", body, PERSISTENT)))
+        client.call(spec.TxSelect(), spec.TxSelectOk)
+        client.call(spec.BasicConsume("q", "dead", no_ack=True), spec.BasicConsumeOk)
+        client.call(spec.BasicQos(prefetch_count=1), spec.BasicQosOk)
+        client.call(spec.BasicConsume("mortal", "t"), spec.BasicConsumeOk)
+        assert client.delivery() == b"one"
+        held.gate.clear()
+        client.send(method(1, spec.BasicReject(1, requeue=False)), method(1, spec.TxCommit()))
+        assert client.silent(SHORT_S)
+        held.gate.set()
+        client.expect(spec.TxCommitOk)
+        assert [client.delivery(), client.delivery()] == [b"two", b"one"]
+        held.gate.clear()
+        reject = method(1, spec.BasicReject(2, requeue=False))
+        client.send(*publish(1, "old", b"new", PERSISTENT), reject, method(1, spec.TxCommit()))
+        assert [client.delivery(), client.delivery()] == [b"three", b"two"]
+        assert client.silent(SHORT_S)
+        held.gate.set()
+        client.expect(spec.TxCommitOk)
+
+
+@pytest.mark.parametrize("limits", [{"x-message-ttl": 0}, {"x-max-length": 0}], ids=str)
+def test_dead_letter_of_a_commit_reaches_who_waits_at_a_queue_that_keeps_nothing(held: Held, limits: dict[str, int]) -> None:
+    """SPEC §4.5: nobody has to wait for the answer then."""
+    with held.login() as client:
+        client.declare("full", durable=True, arguments=limits)
+        client.declare("mortal", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "full"})
+        client.send(*publish(1, "mortal", b"one"))
+        client.call(spec.TxSelect(), spec.TxSelectOk)
+        client.call(spec.BasicConsume("full", "dead"), spec.BasicConsumeOk)
+        client.call(spec.BasicConsume("mortal", "t"), spec.BasicConsumeOk)
+        assert client.delivery() == b"one"
+        client.send(method(1, spec.BasicReject(1, requeue=False)), method(1, spec.TxCommit()))
+        assert client.delivery() == b"one"
+        client.expect(spec.TxCommitOk)
+
+
 def cut_off_waiting(node: InProcess) -> None:
     """Cut the connections whose answer waits for the disk."""
     for transport in list(node.node.transports):

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.budget import OCTETS_A_UNIT, Budget
-from leveret.broker.dispatch import push
+from leveret.broker.dispatch import push, push_for_later
 from leveret.broker.message import Entry, Message, Origin, is_stub
 from leveret.broker.queue import Queue
 from leveret.broker.rewrite import carbon_copies, make_origin, rewritten
@@ -80,13 +80,13 @@ class DeadLetterTask(Task):
 
         self._queue.storage.fetch_all(self._queue, stubs, fetched)
 
-    def route(self, entry: Entry, reason: str, budget: Budget) -> None:
-        """Publish one of them, and have storage forget it here."""
+    def route(self, entry: Entry, reason: str, budget: Budget, later: list[Queue] | None = None) -> None:
+        """Publish one of them, and have storage forget it here. Queues that may wait for `dispatch` are left in `later`."""
         budget.left -= REWRITE_COST
         try:
             message = self._queue.storage.fetch(entry)
             budget.left -= message.header_size // OCTETS_A_UNIT
-            self._route(message, reason, budget.now)
+            self._route(message, reason, budget.now, later)
         except (ValueError, Damaged) as error:
             # Such as a routing key that no message can carry; those behind it must still be buried.
             log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
@@ -97,7 +97,7 @@ class DeadLetterTask(Task):
         # Now, and not before: both are in one batch, or none.
         self._queue.buried(entry)
 
-    def _route(self, message: Message, reason: str, now: int) -> None:
+    def _route(self, message: Message, reason: str, now: int, later: list[Queue] | None) -> None:
         settings = self._queue.settings
         exchange = self._vhost.exchanges.get(settings.dead_letter_exchange or "")
         if settings.dead_letter_exchange is None or exchange is None:
@@ -112,8 +112,10 @@ class DeadLetterTask(Task):
         for queue in queues:
             if reason != "rejected" and not queue.hidden and is_cycle(queue.name, properties.headers or {}):
                 self._warn(queue.title)
-            else:
+            elif later is None:
                 push(queue, dead, now)
+            elif push_for_later(queue, dead, now):
+                later.append(queue)
 
     def _warn(self, title: str) -> None:
         if title not in self._warned and len(self._warned) < WARNED_MAX:

@@ -45,7 +45,7 @@ class DelayedRelease(DeadLetterTask):
         DeadLetterTask.__init__(self, vhost, queue)
         self._exchange = exchange
 
-    def _route(self, message: Message, reason: str, now: int) -> None:
+    def _route(self, message: Message, reason: str, now: int, later: list[Queue] | None) -> None:
         self._vhost.publish(self._exchange, undelayed(message), now)
 
 

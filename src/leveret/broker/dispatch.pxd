@@ -7,6 +7,7 @@ from leveret.broker.work cimport Task
 
 @cython.locals(entry=Entry, consumer=Consumer)
 cpdef bint push(Queue queue, Message message, long long now) except -1
+cpdef bint push_for_later(Queue queue, Message message, long long now) except -1
 @cython.locals(entry=Entry, consumer=Consumer, ttl_ms="long long")
 cdef bint _push_within_limits(Queue queue, Message message, long long now) except -1
 cdef Consumer _who_can_take(Queue queue, Message message)

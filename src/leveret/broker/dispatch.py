@@ -31,6 +31,18 @@ def push(queue: Queue, message: Message, now: int) -> bool:
     return True
 
 
+def push_for_later(queue: Queue, message: Message, now: int) -> bool:
+    """Have the queue keep a message, which consumers get when `dispatch` follows; False if none needs to follow.
+
+    Where there are limits or times consumers are asked at once: what nobody has may be one too many, or have no time left.
+    """
+    if queue.special or message.ttl_ms >= 0 or queue.rotation.oversized:
+        push(queue, message, now)
+        return False
+    queue.keep(queue.accept(message, now))
+    return True
+
+
 def _push_within_limits(queue: Queue, message: Message, now: int) -> bool:
     """The same for a queue, or a message, that has limits or times: each is looked at in its turn."""
     if queue.is_duplicate(message, now):

@@ -235,12 +235,13 @@ def on_tx_commit(channel: "Channel", m: TxCommit) -> None:
         channel.count_acks(entries, how)
 
     def done() -> None:
-        # RabbitMQ: what the acknowledgements make room for comes after the answer.
         channel.queues_waiting += commit.later
-        if channel.stopped:
+        # RabbitMQ: only without messages, which it would wait for, the answer comes before what others get for it.
+        at_once = commit.fills_queues or channel.stopped
+        if at_once:
             channel.after_commit()
-        else:
-            when_stored(channel, TxCommitOk(), channel.after_commit)
+        if not channel.stopped:
+            when_stored(channel, TxCommitOk(), None if at_once else channel.after_commit)
 
     commit = Commit(transaction, channel.broker.storage, channel.session.now, channel.return_message, done)
     channel.session.do(commit)

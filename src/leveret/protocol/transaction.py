@@ -2,7 +2,8 @@
 
 RabbitMQ: a message is routed when it is published and delivered when it is committed; an acknowledgement is checked when
 it is made, and takes effect when it is committed. On commit the messages go first, and their returns with them; if a
-queue refuses one, the channel is closed.
+queue refuses one, the channel is closed. What the acknowledgements lead to comes after the answer, for RabbitMQ answers
+then before its queues have heard of them; but with messages to be stored first, the queues are quicker than the answer.
 """
 
 from collections.abc import Callable
@@ -70,18 +71,23 @@ class Reject(Task):
             queue = entry.queue
             consumer = entry.consumer
             count = len(queue.dead)
+            targets: list[Queue] = []
             queue.reject(entry)
             if len(queue.dead) > count and isinstance(queue.dead_letter_task, DeadLetterTask):
                 # Not with the queue's others, which may have their turn between two pieces of this.
-                queue.dead_letter_task.route(*queue.dead.pop(), budget)
+                queue.dead_letter_task.route(*queue.dead.pop(), budget, targets)
             if consumer is not None and not consumer.active and not consumer.shared.limited():
                 queue.rotation.activate(consumer)
                 self._later.append(queue)
+            self._later += targets
         return self._at == len(self._entries)
 
 
 class Commit(Task):
-    """Carries out a transaction in pieces; `done` is called when all of it is. `later` are queues that must go on then."""
+    """Carries out a transaction in pieces; `done` is called when all of it is. `later` are queues that must go on then.
+
+    `fills_queues` says that it has messages which some queue takes.
+    """
 
     __slots__ = (
         "_at",
@@ -93,6 +99,7 @@ class Commit(Task):
         "_settlements",
         "_storage",
         "_transaction",
+        "fills_queues",
         "later",
     )
 
@@ -112,6 +119,7 @@ class Commit(Task):
         self._partial = False
         self._group = 0
         self._at = 0
+        self.fills_queues = False
         self.later: list[Queue] = []
         self._settlements: list[Task] = [
             Reject(entries, self.later) if how == REJECTED else settlement(how, entries, nothing, self.later)
@@ -162,5 +170,6 @@ class Commit(Task):
         if mandatory and not live:
             self._returned(message)
         for queue in live:
+            self.fills_queues = True
             if not push(queue, message, self._now):
                 self._partial = True
