@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leveret.broker.policy import OPERATOR_SETTINGS, SETTINGS, Policies, Policy
+from leveret.broker.policy import OPERATOR_POLICY_KEYS, POLICY_KEYS, Policies, Policy
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import NotFound, PreconditionFailed
 
@@ -165,7 +165,7 @@ GOOD: dict[str, list[Any]] = {
 
 def test_every_setting_is_tried_here() -> None:
     """SPEC §7.6 policies, definition"""
-    assert set(GOOD) == set(SETTINGS)
+    assert set(GOOD) == set(POLICY_KEYS)
 
 
 @pytest.mark.parametrize("setting", GOOD)
@@ -174,12 +174,12 @@ def test_good_definition_is_taken(vhost: VirtualHost, setting: str) -> None:
     for value in GOOD[setting]:
         vhost.policies.set("p", "", {setting: value})
         assert vhost.policies.by_name["p"].definition == {setting: value}
-        if setting in OPERATOR_SETTINGS:
+        if setting in OPERATOR_POLICY_KEYS:
             vhost.operator_policies.set("o", "", {setting: value})
             assert vhost.operator_policies.by_name["o"].definition == {setting: value}
 
 
-@pytest.mark.parametrize("setting", sorted(set(SETTINGS) - set(OPERATOR_SETTINGS)))
+@pytest.mark.parametrize("setting", sorted(set(POLICY_KEYS) - set(OPERATOR_POLICY_KEYS)))
 def test_operator_may_set_only_what_bounds(vhost: VirtualHost, setting: str) -> None:
     """SPEC §7.6 operator policies"""
     with pytest.raises(PreconditionFailed, match=r"are not recognised policy settings$"):

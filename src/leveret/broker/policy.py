@@ -64,8 +64,8 @@ def _expiry(value: Any) -> bool:
     return _count(value) and value >= 1
 
 
-# Setting: which values it takes, and what others are called.
-SETTINGS: dict[str, tuple[Check, str]] = {
+# Key: which values it takes, and what others are called.
+POLICY_KEYS: dict[str, tuple[Check, str]] = {
     "alternate-exchange": (_text, "alternate exchange name"),
     "consumer-timeout": (_count, "consumer timeout"),
     "dead-letter-exchange": (_text, "dead letter exchange name"),
@@ -95,7 +95,7 @@ SETTINGS: dict[str, tuple[Check, str]] = {
     "ha-promote-on-shutdown": (_one_of("when-synced", "always"), "ha-promote-on-shutdown value"),
     "ha-promote-on-failure": (_one_of("when-synced", "always"), "ha-promote-on-failure value"),
 }
-OPERATOR_SETTINGS = (
+OPERATOR_POLICY_KEYS = (
     "delivery-limit",
     "expires",
     "max-in-memory-bytes",
@@ -149,7 +149,7 @@ class Policies:
     def __init__(self, operator: bool = False) -> None:
         self.by_name: dict[str, Policy] = {}
         self._by_priority: list[Policy] = []
-        self._known = OPERATOR_SETTINGS if operator else tuple(SETTINGS)
+        self._known = OPERATOR_POLICY_KEYS if operator else tuple(POLICY_KEYS)
 
     def check(self, policy: Policy) -> None:
         """Refuse a policy whose settings these cannot have."""
@@ -182,8 +182,8 @@ def check_definition(definition: dict[str, Any], known: tuple[str, ...]) -> None
     if not isinstance(definition, dict):
         raise PreconditionFailed(f"definition must be a dictionary: {term(definition)}")
     for setting, value in definition.items():
-        if setting in known and not SETTINGS[setting][0](value):
-            raise PreconditionFailed(f"{term(value)} is not a valid {SETTINGS[setting][1]}")
+        if setting in known and not POLICY_KEYS[setting][0](value):
+            raise PreconditionFailed(f"{term(value)} is not a valid {POLICY_KEYS[setting][1]}")
     unknown = {setting: value for setting, value in definition.items() if setting not in known}
     if unknown:
         raise PreconditionFailed(f"{term(unknown)} are not recognised policy settings")

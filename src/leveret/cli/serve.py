@@ -6,7 +6,6 @@ import logging
 import os
 import resource
 import signal
-import socket
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from leveret.cli.main import fail
 from leveret.definitions.file import BadFile
 from leveret.definitions.settings import BadDefinition
 from leveret.server.config import BadSetting, Config, file_of, load
-from leveret.server.endpoint import HTTP, Endpoint, management_endpoints
+from leveret.server.endpoint import HTTP, CannotListen, management_endpoints
 from leveret.server.node import Node
 from leveret.store.opened import InUse, Misfit, Unusable
 from leveret.store.rows import UnknownFormat
@@ -66,10 +65,7 @@ async def serve(config: Config, read: Callable[[], Config]) -> None:
         loop.add_signal_handler(number, stop.set)
     node = Node(config)
     node.on_failed = node.on_stop = stop.set
-    try:
-        await node.start()
-    except OSError as error:
-        raise CannotListen(node.endpoints[0], error) from error
+    await node.start()
     loop.add_signal_handler(signal.SIGHUP, Reloading(node, config, read).reload)
     management = await manage(node, config) if config.management else None
     click.echo(" ".join(["ready", *map(str, node.listeners)]))
@@ -124,15 +120,6 @@ async def manage(node: Node, config: Config) -> Any:
     if config.storage == "disk":
         await management.open_socket(Path(config.data_dir) / SOCKET_NAME)
     return management
-
-
-class CannotListen(Exception):
-    """A port is taken, or an address is not ours."""
-
-    def __init__(self, endpoint: Endpoint, error: OSError) -> None:
-        # A name that cannot be looked up has numbers of its own.
-        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        super().__init__(f"cannot listen on {endpoint.host}:{endpoint.port}: {reason}")
 
 
 def event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:

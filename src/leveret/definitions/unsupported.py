@@ -10,7 +10,7 @@ from leveret.broker.arguments import queue_type
 from leveret.broker.declaration import EXCHANGE_TYPES
 from leveret.broker.parameter import LIMITS_COMPONENT, OPERATOR_COMPONENT
 from leveret.broker.patterns import BadPattern, Pattern
-from leveret.broker.policy import OPERATOR_SETTINGS, SETTINGS
+from leveret.broker.policy import OPERATOR_POLICY_KEYS, POLICY_KEYS
 from leveret.broker.shovel import COMPONENT as SHOVEL_COMPONENT
 
 Facts = dict[str, Any]
@@ -79,7 +79,7 @@ def _of_parameter(facts: Facts) -> Lacking | None:
     if component not in COMPONENTS:
         return Lacking("use a shovel instead")
     if component == OPERATOR_COMPONENT and isinstance(value, dict):
-        left = _of_settings(value, OPERATOR_SETTINGS)
+        left = _of_settings(value, OPERATOR_POLICY_KEYS)
         return left and Lacking(SETTINGS_ADVICE, None if left.left is None else {**facts, "value": left.left})
     protocols = (value.get("src-protocol"), value.get("dest-protocol")) if isinstance(value, dict) else ()
     return Lacking("let it use AMQP 0-9-1 in the file") if "amqp10" in protocols else None
@@ -89,7 +89,7 @@ SETTINGS_ADVICE = "take the settings that are not recognised out of the file"
 
 
 def _of_policy(facts: Facts) -> Lacking | None:
-    return _of_settings(facts, tuple(SETTINGS))
+    return _of_settings(facts, tuple(POLICY_KEYS))
 
 
 def _of_settings(policy: Facts, known: tuple[str, ...]) -> Lacking | None:

@@ -4,6 +4,8 @@ The settings say which there are to be (`endpoints`); a node has the list of tho
 that it got. Whatever names listeners names these: the line `ready`, the log, the HTTP API.
 """
 
+import os
+import socket
 from dataclasses import dataclass, replace
 
 from leveret.server.config import Config
@@ -37,6 +39,18 @@ class Endpoint:
 
     def __str__(self) -> str:
         return f"{self.protocol}={self.address}"
+
+
+class CannotListen(OSError):
+    """A port is taken, or an address is not ours."""
+
+    def __init__(self, endpoint: Endpoint, error: OSError) -> None:
+        # A name that cannot be looked up has numbers of its own.
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        super().__init__(error.errno, f"cannot listen on {endpoint.host}:{endpoint.port}: {reason}")
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 def endpoints(config: Config) -> list[Endpoint]:

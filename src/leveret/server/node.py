@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +17,7 @@ from leveret.server.alarms import SEGMENTS_MIN, Alarm, Alarms, behind_bytes, dis
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.connector import Connector
-from leveret.server.endpoint import AMQP, Endpoint, endpoints
+from leveret.server.endpoint import AMQP, CannotListen, Endpoint, endpoints
 from leveret.server.listener import AMQP_SHARE, Listener, listen
 from leveret.server.outbox import Outbox
 from leveret.server.process_memory import Heap
@@ -58,7 +59,7 @@ class Node:
         self.transports: set[Transport] = set()
         # Definitions come in one file after the other: each is checked against what is there.
         self.importing = asyncio.Lock()
-        self._amqp_listeners: list[Listener] = []
+        self._listeners: list[Listener] = []
         self.on_failed: Callable[[], None] | None = None
         # Set by whoever runs it and lets others stop it.
         self.on_stop: Callable[[], None] | None = None
@@ -68,7 +69,7 @@ class Node:
         self.shovels: ShovelSupervisor | None = None
 
     async def start(self) -> None:
-        """Listen; OSError if that cannot be."""
+        """Listen, or CannotListen."""
         if not self._guest:
             calm_garbage_collector()
         loop = asyncio.get_running_loop()
@@ -79,8 +80,8 @@ class Node:
         alarms.on_quiet = outbox.tidy
         alarms.on_pressure = outbox.relieve
 
-        def transport(inner: Peer | None = None) -> Transport:
-            return Transport(self.broker, buffer, outbox, alarms, self.transports, loop, inner)
+        def transport(endpoint: Endpoint | None = None, inner: Peer | None = None) -> Transport:
+            return Transport(self.broker, buffer, outbox, alarms, self.transports, loop, endpoint, inner)
 
         try:
             await self._listen(transport)
@@ -96,7 +97,8 @@ class Node:
             sync = self._config.sync == "always"
             self._opened.start(loop.call_soon_threadsafe, outbox.on_synced, self._on_storage_failed, sync)
             outbox.schedule()
-        environment = ShovelEnvironment(Connector(self.broker, transport).connect, now_ms, lambda: self.broker.cluster_name)
+        connector = Connector(self.broker, partial(transport, None))
+        environment = ShovelEnvironment(connector.connect, now_ms, lambda: self.broker.cluster_name)
         self.shovels = ShovelSupervisor(self.broker, environment, self.change)
         self.shovels.start()
 
@@ -105,17 +107,20 @@ class Node:
         """The settings that it was started with."""
         return self._config
 
-    async def _listen(self, transport: Callable[[], Transport]) -> None:
+    async def _listen(self, transport: Callable[[Endpoint], Transport]) -> None:
         for endpoint in self.endpoints:
             if endpoint.protocol == AMQP:
-                listener = await listen(endpoint.host, endpoint.port, transport, AMQP_SHARE)
-                self._amqp_listeners.append(listener)
+                try:
+                    listener = await listen(endpoint.host, endpoint.port, partial(transport, endpoint), AMQP_SHARE)
+                except OSError as error:
+                    raise CannotListen(endpoint, error) from error
+                self._listeners.append(listener)
                 self.add_listener(endpoint.at(listener.address))
 
     async def _close_listeners(self) -> None:
-        for listener in self._amqp_listeners:
+        for listener in self._listeners:
             await listener.close()
-        self._amqp_listeners = []
+        self._listeners = []
         self.listeners = []
 
     def add_listener(self, endpoint: Endpoint) -> None:

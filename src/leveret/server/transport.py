@@ -16,6 +16,7 @@ from leveret.protocol.peer import Peer
 from leveret.server.alarms import Alarms
 from leveret.server.backpressure import BLOCKED, FLOW, MID_PASS, NOT_DRAINING, STALLED, Backpressure
 from leveret.server.clock import now_ms
+from leveret.server.endpoint import Endpoint
 from leveret.server.outbox import Outbox
 from leveret.server.rate_limit import RateLimit
 from leveret.server.read_buffer import ReadBuffer
@@ -49,6 +50,7 @@ class Transport(asyncio.BufferedProtocol):
         "_timer",
         "_unsent",
         "connection",
+        "endpoint",
         "local",
         "peer",
         "received_bytes",
@@ -68,8 +70,11 @@ class Transport(asyncio.BufferedProtocol):
         alarms: Alarms,
         all_transports: "set[Transport]",
         loop: asyncio.AbstractEventLoop,
+        endpoint: Endpoint | None = None,
         inner: Peer | None = None,
     ) -> None:
+        # Where the client came in; None for one within this process.
+        self.endpoint = endpoint
         # A client within this process, to which the broker has made the socket itself.
         self._inner = inner
         self._broker = broker

@@ -106,7 +106,8 @@ class Broker:
         """Protocol to host and port: amqp, http, prometheus."""
         if self._thread is None or not self._thread.listeners:
             raise RuntimeError("the broker was not started")
-        return {one.protocol: (one.host, one.port) for one in self._thread.listeners}
+        # Of several with one protocol, the first.
+        return {one.protocol: (one.host, one.port) for one in reversed(self._thread.listeners)}
 
     @property
     def host(self) -> str:

@@ -49,7 +49,7 @@ def connection_view(request: Request, client: Client) -> JsonObject:
         "connected_at": connection.connected_at,
         "client_properties": to_json(connection.client_properties),
         "auth_mechanism": connection.mechanism,
-        "ssl": False,
+        "ssl": transport.endpoint is not None and transport.endpoint.tls,
         "host": transport.local[0],
         "port": transport.local[1],
         "peer_host": transport.peer[0],
