@@ -34,7 +34,7 @@ def test_nothing_listens_before_the_start() -> None:
 
 
 def test_port_in_use_is_an_error(node: InProcess) -> None:
-    with pytest.raises(OSError, match="(?i)address already in use"):
+    with pytest.raises(OSError, match=r"(?i)address already in use"):
         asyncio.run(Node(Config(port=node.port, storage="memory")).start())
 
 

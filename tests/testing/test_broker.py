@@ -160,7 +160,7 @@ def test_cancelled_while_it_starts_or_stops() -> None:
 
 def test_async_start_that_fails_says_why() -> None:
     async def use() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="(?i)address already in use"):
+        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match=r"(?i)address already in use"):
             async with Broker(port=taken.getsockname()[1]):
                 pass
 
@@ -175,7 +175,7 @@ def test_port_in_use_is_said_by_start(settings: dict[str, Any]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = {settings["name"]: taken.getsockname()[1]}
         broker = Broker(management="management" in settings, **ports)
-        with pytest.raises(OSError, match="(?i)address already in use"):
+        with pytest.raises(OSError, match=r"(?i)address already in use"):
             broker.start()
         broker.stop()
     # The port is free now, and the same object may try again.
