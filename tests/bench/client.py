@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 METHOD, HEADER, BODY = 1, 2, 3
 FRAME_END = b"\xce"
+FRAME_HEAD = 7
 FRAME_OVERHEAD = 8
 FRAME_MAX = 131072
 EMPTY_TABLE = b"\0\0\0\0"
@@ -155,12 +156,14 @@ def connect(port: int, vhost: str = "/") -> Client:
     return connect_many(port, 1, vhost)[0]
 
 
-def connect_many(port: int, count: int, vhost: str = "/") -> list[Client]:
+def connect_many(port: int, count: int, vhost: str = "/", channels: bool = True) -> list[Client]:
     """Open `count` connections with a channel each, taking each step of the handshake on all of them at once."""
     clients: list[Client] = []
     try:
         clients.extend(Client(port) for _ in range(count))
         _shake_hands(clients, vhost)
+        if channels:
+            _open_channels(clients)
     except BaseException:
         for client in clients:
             client.sock.close()
@@ -172,7 +175,6 @@ def _shake_hands(clients: list[Client], vhost: str) -> None:
     login = longstr(b"\0guest\0guest")
     start_ok = method(10, 11, EMPTY_TABLE + shortstr("PLAIN") + login + shortstr("en_US"), channel=0)
     open_vhost = method(10, 40, shortstr(vhost) + shortstr("") + b"\0", channel=0)
-    open_channel = method(20, 10, shortstr(""))
 
     for client in clients:
         client.sock.sendall(b"AMQP\x00\x00\x09\x01")
@@ -186,6 +188,11 @@ def _shake_hands(clients: list[Client], vhost: str) -> None:
         client.sock.sendall(method(10, 31, tune_ok, channel=0) + open_vhost)
     for client in clients:
         client.expect(10, 41)
+
+
+def _open_channels(clients: list[Client]) -> None:
+    open_channel = method(20, 10, shortstr(""))
+    for client in clients:
         client.sock.sendall(open_channel)
     for client in clients:
         client.expect(20, 11)

@@ -33,8 +33,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.bench.amqp_load import FORK
 from tests.bench.client import EMPTY_TABLE, FRAME_OVERHEAD, Client, connect, connect_many, method, publish_frames, shortstr
+from tests.bench.processes import FORK
 from tests.server.support import Most, Process
 
 MIB = 1 << 20

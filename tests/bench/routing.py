@@ -25,9 +25,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.bench.amqp_load import Load, LoadFailed, Stream, consume, publish, run_together
+from tests.bench.amqp_load import Load, Stream, jobs
 from tests.bench.brokers import KINDS, BrokerFailed, stop_on_sigterm
 from tests.bench.client import connect
+from tests.bench.processes import LoadFailed, run_together
 
 SEED = 91
 KEY_COUNT = 10_000
@@ -164,7 +165,8 @@ def routing_rates(port: int, messages: int = 100_000, rounds: int = 3) -> Rates:
         rates: dict[str, list[float]] = {many.queue: [], single.queue: []}
         for _ in range(rounds):
             for stream in (many, single):
-                seconds, _ = run_together(load, [(publish, stream), (consume, stream)])
+                publishers, consumers = jobs(load, [stream])
+                seconds, _ = run_together(publishers + consumers)
                 rates[stream.queue].append(messages / seconds)
     return Rates(statistics.median(rates[many.queue]), statistics.median(rates[single.queue]))
 
