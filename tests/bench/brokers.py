@@ -63,18 +63,24 @@ def stop_on_sigterm() -> None:
 
 
 @contextmanager
-def leveret(plain: bool = False, folder: Path | None = None) -> Iterator[Broker]:
-    """Run Leveret, compiled if it was built so, or as plain Python; in `folder` what it keeps stays."""
+def leveret(
+    plain: bool = False, folder: Path | None = None, program: Path | None = None, name: str = ""
+) -> Iterator[Broker]:
+    """Run Leveret, compiled if it was built so, or as plain Python; in `folder` what it keeps stays.
+
+    `program` is the command of another install, which is to have a name of its own.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "LEVERET_PURE"}
     environment |= {"LEVERET_MANAGEMENT_PORT": "0", "LEVERET_PROMETHEUS_PORT": "0"}
     if plain:
         environment["LEVERET_PURE"] = "1"
     with _scratch("leveret") if folder is None else nullcontext(folder) as place:
         log = place / "log"
-        command = [sys.executable, "-m", "leveret", "--port", "0", "--data-dir", str(place / "data")]
+        started = [str(program)] if program else [sys.executable, "-m", "leveret"]
+        command = [*started, "--port", "0", "--data-dir", str(place / "data")]
         with _running(command, environment, log) as process:
             port = _wait_for(lambda: _announced_port(log), process, log)
-            yield Broker("plain" if plain else "leveret", port, process.pid)
+            yield Broker(name or ("plain" if plain else "leveret"), port, process.pid)
 
 
 @contextmanager

@@ -1,198 +1,78 @@
-"""Run the same AMQP workloads against Leveret and RabbitMQ in turn and print how many times as fast Leveret is.
+"""Run the same AMQP workloads against brokers in turn, and show how many times as fast Leveret is as RabbitMQ, or as
+another install of Leveret.
 
-Each workload is run in rounds, the brokers taking turns, and the median is kept, so that a noisy moment of a shared
-machine hits all of them alike.  Rates are messages a second through the broker; cpu is the broker's own processor time
-a message.  Where a figure is demanded, the table says whether it was reached.
+Each workload is run in rounds, in which the brokers take turns and begin in turn, so that a noisy moment of a shared machine
+hits all of them alike.  Of each figure the table has the lowest, the median and the highest round; cpu is the broker's own
+processor time for each message (connection, queue).  Ratios are of medians, and above 1 where the broker is better, whether
+its figure is a rate or a time.  Where a figure is demanded, the table says whether its median reached it.
 
-  compare.py [--rounds 3] [--scale 1.0] [--only NAME,...] [--plain] [--no-rabbitmq] [--port name=port:pid ...]
-             [--json FILE] [--strict]
+  compare.py [--rounds 3] [--scale 1.0] [--only NAME,...] [--plain] [--no-leveret] [--no-rabbitmq]
+             [--leveret NAME=PROGRAM ...] [--port name=port:pid ...] [--json FILE] [--strict]
+
+Was a change slower?  Build the commit before it in a worktree of its own, and run both, with nothing else on the machine:
+
+  git worktree add ../before HEAD~1 && make -C ../before build
+  make build
+  .venv/bin/python tests/bench/compare.py --no-rabbitmq --rounds 7 --leveret before=../before/.venv/bin/leveret
+
+The last column is then this tree's ratio to the first install named by --leveret: of the ratios of each round the median
+and, in brackets, the lowest and the highest.  A figure is SLOWER whose median is below 0.97; if 1 lies within the brackets
+it may be noise, so run that workload again.  A judged run has --rounds 7.
 """
 
 import argparse
 import json
-import statistics
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.bench.brokers import KINDS, Broker, BrokerFailed, stop_on_sigterm
-
-GENERATOR = Path(__file__).with_name("amqp_load.py")
-REFERENCE = "rabbitmq"
-RUN_SECONDS = 420
+from tests.bench.brokers import KINDS, Broker, BrokerFailed, leveret, stop_on_sigterm
+from tests.bench.result import REFERENCE, TOLERANCE, Result, headings, results_of, table_lines
+from tests.bench.workloads import WORKLOADS, RunFailed, run_workload
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """Options of the load generator, how many messages, and what is demanded of each broker by name."""
-
-    arguments: tuple[str, ...]
-    count: int
-    ratios: dict[str, float] = field(default_factory=dict)
-    cpu_us: dict[str, float] = field(default_factory=dict)
+def in_turn(brokers: Sequence[Broker], number: int) -> list[Broker]:
+    """Return the order of a round: each has its turn to be the first."""
+    first = number % len(brokers) if brokers else 0
+    return [*brokers[first:], *brokers[:first]]
 
 
-def _workload(arguments: str, count: int, ratio: float | None = None) -> Workload:
-    return Workload(tuple(arguments.split()), count, {} if ratio is None else {"leveret": ratio})
-
-
-WORKLOADS = {
-    "transient-autoack": Workload(("--size", "100"), 300_000, {"leveret": 6.0, "plain": 1.5}, {"leveret": 1.6}),
-    "transient-confirm-ack100": _workload("--size 100 --confirm --ack 100", 300_000, 8.0),
-    "transient-confirm-ack1": _workload("--size 100 --confirm --ack 1", 100_000, 6.0),
-    "persistent-confirm-ack100": _workload("--size 100 --confirm --ack 100 --persistent", 200_000, 5.0),
-    "persistent-1k": _workload("--size 1024 --confirm --ack 100 --persistent", 100_000, 6.0),
-    "20-queues": _workload("--size 100 --confirm --ack 100 --queues 20", 300_000, 6.0),
-    "properties": _workload("--size 100 --props --confirm --ack 100", 200_000, 6.0),
-    "topic-1000-keys": _workload("--size 100 --keys 1000 --idle-bindings 2000", 200_000, 8.0),
-    "fanout-10": _workload("--size 100 --fanout --queues 10", 40_000, 5.0),
-    "deep-queue": _workload("--size 100 --drain", 1_000_000, 8.0),
-    "deep-queue-persistent": _workload("--size 100 --drain --persistent --confirm --ack 100", 300_000, 8.0),
-    "big-64k": _workload("--size 65536 --confirm --ack 10", 10_000, 1.5),
-}
-
-
-class RunFailed(Exception):
-    """One run of the generator ended with an error."""
-
-
-@dataclass(slots=True)
-class Result:
-    """One broker's medians on one workload, and what is demanded of them."""
-
-    workload: str
-    broker: str
-    rate: float | None
-    cpu_us: float | None = None
-    reference_rate: float | None = None
-    ratio_demanded: float | None = None
-    cpu_us_demanded: float | None = None
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def ratio(self) -> float | None:
-        return self.rate / self.reference_rate if self.rate is not None and self.reference_rate else None
-
-    @property
-    def ratio_reached(self) -> bool | None:
-        """Whether the ratio is what is demanded; None if none is, or it could not be told."""
-        return None if self.ratio is None or self.ratio_demanded is None else self.ratio >= self.ratio_demanded
-
-    @property
-    def cpu_reached(self) -> bool | None:
-        return None if self.cpu_us is None or self.cpu_us_demanded is None else self.cpu_us <= self.cpu_us_demanded
-
-
-def run_load(broker: Broker, arguments: Iterable[str], count: int) -> dict[str, float]:
-    """Run the generator once and return its figures."""
-    command = [sys.executable, str(GENERATOR), "--port", str(broker.port), "--count", str(count), *arguments]
-    if broker.pid:
-        command += ["--pid", str(broker.pid)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            out, err = process.communicate(timeout=RUN_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            raise RunFailed(f"no end after {RUN_SECONDS} s") from None
-        except BaseException:
-            process.terminate()
-            raise
-    if process.returncode:
-        raise RunFailed((err.strip().splitlines() or [f"status {process.returncode}"])[-1])
-    figures: dict[str, float] = json.loads(out.splitlines()[-1])
-    return figures
-
-
-def run_workload(name: str, brokers: Sequence[Broker], rounds: int, scale: float) -> list[Result]:
+def measure(name: str, brokers: Sequence[Broker], rounds: int, scale: float, first: str | None = None) -> list[Result]:
     """Run one workload on each broker in turn, round by round."""
-    workload = WORKLOADS[name]
-    # At least one message for each of the queues.
-    count = max(100, int(workload.count * scale))
-    runs: dict[str, list[dict[str, float]]] = {broker.name: [] for broker in brokers}
+    runs: dict[str, list[dict[str, float] | None]] = {broker.name: [] for broker in brokers}
     failures: dict[str, list[str]] = {broker.name: [] for broker in brokers}
-    for _ in range(rounds):
-        for broker in brokers:
+    for number in range(rounds):
+        for broker in in_turn(brokers, number):
             try:
-                runs[broker.name].append(run_load(broker, workload.arguments, count))
+                runs[broker.name].append(run_workload(broker, name, scale))
             except RunFailed as error:
+                runs[broker.name].append(None)
                 failures[broker.name].append(str(error))
-    drained = "--drain" in workload.arguments
-    results = [
-        Result(
-            name,
-            broker,
-            rate=_median(done, "consume_rate" if drained else "rate"),
-            cpu_us=_median(done, "broker_cpu_us_per_msg"),
-            ratio_demanded=workload.ratios.get(broker),
-            cpu_us_demanded=workload.cpu_us.get(broker),
-            failures=failures[broker],
-        )
-        for broker, done in runs.items()
-    ]
-    publishing = [
-        Result(f"{name} publishing", broker, _median(done, "publish_rate"), ratio_demanded=workload.ratios.get(broker))
-        for broker, done in runs.items()
-    ]
-    return _with_reference(results) + (_with_reference(publishing) if drained else [])
-
-
-def _median(runs: list[dict[str, float]], key: str) -> float | None:
-    return statistics.median(run[key] for run in runs) if runs and key in runs[0] else None
-
-
-def _with_reference(results: list[Result]) -> list[Result]:
-    """Tell each broker's result the reference's rate, if that one ran."""
-    for reference in results:
-        if reference.broker == REFERENCE:
-            for result in results:
-                if result is not reference:
-                    result.reference_rate = reference.rate
-    return results
-
-
-COLUMNS = "{:<33}{:<10}{:>10}{:>10}{:>8}{:>10} {:<8}{:>8}{:>10} {:<8}"
-HEADINGS = ("workload", "broker", "msg/s", "RabbitMQ", "ratio", "demanded", "", "cpu µs", "demanded", "")
-
-
-def table_lines(results: list[Result]) -> Iterator[str]:
-    """Yield the table's lines for some results, and what their runs died of."""
-    shown = ""
+    results = results_of(name, runs, first)
     for result in results:
-        cells = (
-            result.workload if result.workload != shown else "",
-            result.broker,
-            _cell("{:,.0f}", result.rate),
-            _cell("{:,.0f}", result.reference_rate),
-            _cell("{:.2f}", result.ratio),
-            _cell("≥ {:g}", result.ratio_demanded),
-            _verdict(result.ratio_reached),
-            _cell("{:.2f}", result.cpu_us),
-            _cell("≤ {:g}", result.cpu_us_demanded),
-            _verdict(result.cpu_reached),
-        )
-        shown = result.workload
-        yield COLUMNS.format(*cells).rstrip()
-        for failure in dict.fromkeys(result.failures):
-            yield f"    {result.failures.count(failure)} × failed: {failure}"
-
-
-def _cell(form: str, value: float | None) -> str:
-    return "" if value is None else form.format(value)
-
-
-def _verdict(reached: bool | None) -> str:
-    return "" if reached is None else "reached" if reached else "MISSED"
+        if result.figure == WORKLOADS[name].figures[0]:
+            result.failures = failures[result.broker]
+    return results
 
 
 def _parse_broker(text: str) -> Broker:
     name, _, where = text.partition("=")
     port, _, pid = where.partition(":")
     return Broker(name, int(port), int(pid or 0))
+
+
+def _parse_install(text: str) -> tuple[str, Path]:
+    name, _, program = text.partition("=")
+    path = Path(program).absolute()
+    if not name or not path.is_file():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=PROGRAM, as before=../before/.venv/bin/leveret")
+    if name in KINDS:
+        raise argparse.ArgumentTypeError(f"{name} is this tree's, or RabbitMQ: give it another name")
+    return name, path
 
 
 def _parse_names(text: str) -> list[str]:
@@ -203,15 +83,24 @@ def _parse_names(text: str) -> list[str]:
     return names
 
 
-def parse() -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     description, _, _ = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--rounds", type=int, default=3, help="each figure is the median of so many runs")
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies each workload's number of messages")
+    parser.add_argument("--rounds", type=int, default=3, help="each figure is of so many runs; 7 to judge a change")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies how much of each workload is run")
     parser.add_argument("--only", type=_parse_names, default=list(WORKLOADS), metavar="NAME,...")
     parser.add_argument("--plain", action="store_true", help="also Leveret as plain Python")
     parser.add_argument("--no-leveret", action="store_true", help="only the other brokers")
     parser.add_argument("--no-rabbitmq", action="store_true")
+    parser.add_argument(
+        "--leveret",
+        type=_parse_install,
+        action="append",
+        default=[],
+        dest="installs",
+        metavar="NAME=PROGRAM",
+        help="another install of Leveret, by its command; what is in this run besides is compared with the first one",
+    )
     parser.add_argument(
         "--port",
         type=_parse_broker,
@@ -222,7 +111,13 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     parser.add_argument("--strict", action="store_true", help="exit with status 1 if a demanded figure is missed")
-    return parser.parse_args()
+    options = parser.parse_args(arguments)
+    names = [*chosen_kinds(options), *(name for name, _ in options.installs), *(broker.name for broker in options.port)]
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    if len(names) != len(set(names)):
+        parser.error(f"each broker needs a name of its own: {', '.join(names)}")
+    return options
 
 
 def chosen_kinds(options: argparse.Namespace) -> list[str]:
@@ -236,15 +131,32 @@ def chosen_kinds(options: argparse.Namespace) -> list[str]:
 
 def run(options: argparse.Namespace) -> list[Result]:
     """Start the brokers, run the workloads and print the table as it grows."""
+    first: str | None = options.installs[0][0] if options.installs else None
     results: list[Result] = []
+    starts: list[AbstractContextManager[Broker]] = [
+        leveret(program=program, name=name) for name, program in options.installs
+    ]
+    starts += [KINDS[kind]() for kind in chosen_kinds(options)]
     with ExitStack() as stack:
-        brokers = [stack.enter_context(KINDS[kind]()) for kind in chosen_kinds(options)] + options.port
-        print(COLUMNS.format(*HEADINGS).rstrip(), flush=True)
+        brokers = [stack.enter_context(start) for start in starts] + options.port
+        print(headings(first), flush=True)
         for name in options.only:
-            rows = run_workload(name, brokers, options.rounds, options.scale)
+            rows = measure(name, brokers, options.rounds, options.scale, first)
             results += rows
             print("\n".join(table_lines(rows)), flush=True)
     return results
+
+
+def conclude(results: Sequence[Result], options: argparse.Namespace) -> int:
+    """Print what it comes to and return the exit status."""
+    verdicts = [result.reached for result in results]
+    print(f"\ndemanded figures: {verdicts.count(True)} reached, {verdicts.count(False)} missed")
+    slower = [result for result in results if result.slower]
+    if options.installs:
+        named = ", ".join(dict.fromkeys(f"{result.workload} ({result.broker})" for result in slower))
+        print(f"slower than {options.installs[0][0]} by more than {TOLERANCE:.0%}: {named or 'none'}")
+    failed = any(result.failures for result in results)
+    return 1 if failed or (options.strict and (False in verdicts or slower)) else 0
 
 
 def main() -> int:
@@ -258,12 +170,12 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     if options.json:
-        figures = [asdict(result) | {"ratio": result.ratio} for result in results]
+        figures = [
+            asdict(result) | {"spread": asdict(result.spread) if result.spread else None, "ratio": result.ratio}
+            for result in results
+        ]
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
-    verdicts = [verdict for result in results for verdict in (result.ratio_reached, result.cpu_reached)]
-    print(f"\ndemanded figures: {verdicts.count(True)} reached, {verdicts.count(False)} missed")
-    failed = any(result.failures for result in results)
-    return 1 if failed or (options.strict and False in verdicts) else 0
+    return conclude(results, options)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.bench.amqp_load import Confirms
 from tests.bench.brokers import Broker, BrokerFailed, free_ports, leveret, rabbitmq, stop_on_sigterm
 from tests.bench.client import EMPTY_TABLE, Client, connect, method, publish_frames, shortstr
-from tests.bench.compare import run_load
 from tests.bench.idle import resident_bytes
 from tests.bench.processes import LoadFailed
+from tests.bench.workloads import run_load
 
 QUEUE = "depth"
 SIZE = 100
