@@ -30,7 +30,7 @@ check: $(VENV)/.tools
 	$(BIN)/python tools/generate_spec.py --check
 
 bench: packages $(VENV)/.tools $(VENV)/.installed
-	$(BIN)/python tests/bench/compare.py --plain $(BENCH)
+	$(BIN)/python tests/bench/compare.py --plain --record $(BENCH)
 	$(BIN)/python tests/bench/depth.py
 	$(BIN)/python tests/bench/work.py
 	$(BIN)/python tests/bench/management.py

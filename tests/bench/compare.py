@@ -7,7 +7,8 @@ processor time for each message (connection, queue).  Ratios are of medians, and
 its figure is a rate or a time.  Where a figure is demanded, the table says whether its median reached it.
 
   compare.py [--rounds 3] [--scale 1.0] [--only NAME,...] [--plain] [--no-leveret] [--no-rabbitmq]
-             [--leveret NAME=PROGRAM ...] [--port name=port:pid ...] [--json FILE] [--strict]
+             [--leveret NAME=PROGRAM ...] [--port name=port:pid ...] [--json FILE] [--record] [--strict]
+  compare.py --history [--strict]
 
 Was a change slower?  Build the commit before it in a worktree of its own, and run both, with nothing else on the machine:
 
@@ -17,7 +18,11 @@ Was a change slower?  Build the commit before it in a worktree of its own, and r
 
 The last column is then this tree's ratio to the first install named by --leveret: of the ratios of each round the median
 and, in brackets, the lowest and the highest.  A figure is SLOWER whose median is below 0.97; if 1 lies within the brackets
-it may be noise, so run that workload again.  A judged run has --rounds 7.
+it may be noise, so run that workload again.  A judged run has --rounds 7.  Extremes (p99, the slowest run) differ
+each time; they are shown, and never SLOWER.
+
+--record adds the figures to tests/bench/history.json, if the tree has no changes; --history shows what fell by more than 3 %
+since it was last measured on the same machine.
 """
 
 import argparse
@@ -26,13 +31,17 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.bench import history
 from tests.bench.brokers import KINDS, Broker, BrokerFailed, leveret, stop_on_sigterm
 from tests.bench.result import REFERENCE, TOLERANCE, Result, headings, results_of, table_lines
 from tests.bench.workloads import WORKLOADS, RunFailed, run_workload
+
+TREE = Path(__file__).resolve().parents[2]
 
 
 def in_turn(brokers: Sequence[Broker], number: int) -> list[Broker]:
@@ -110,6 +119,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         help="brokers that already run; one called rabbitmq is what the others are compared with",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    parser.add_argument("--record", action="store_true", help="add the figures to tests/bench/history.json")
+    parser.add_argument("--history", action="store_true", help="only show what fell, by tests/bench/history.json")
     parser.add_argument("--strict", action="store_true", help="exit with status 1 if a demanded figure is missed")
     options = parser.parse_args(arguments)
     names = [*chosen_kinds(options), *(name for name, _ in options.installs), *(broker.name for broker in options.port)]
@@ -147,6 +158,39 @@ def run(options: argparse.Namespace) -> list[Result]:
     return results
 
 
+def show_history(file: Path = history.FILE) -> bool:
+    """Print what fell in the last entry of each machine; return whether anything did."""
+    entries = history.read(file)
+    fallen = False
+    for entry in history.newest(entries):
+        fell = history.falls(entries, entry)
+        fallen |= bool(fell)
+        print(f"{entry['commit']} of {entry['date']} on {entry['machine']}: {len(fell)} fell by more than {TOLERANCE:.0%}")
+        for fall in fell:
+            print(f"  {fall}")
+    if not entries:
+        print("nothing is recorded yet")
+    return fallen
+
+
+def add_to_history(results: Sequence[Result], options: argparse.Namespace, commit: str, file: Path = history.FILE) -> None:
+    """Record what this tree's brokers and RabbitMQ did, not what other installs and brokers did."""
+    kinds = chosen_kinds(options)
+    own = [result for result in results if result.broker in kinds]
+    entry = history.record(own, commit, options.rounds, file)
+    fell = history.falls([*history.read(file)[:-1], entry], entry)
+    print(f"recorded {commit}: {len(fell)} fell by more than {TOLERANCE:.0%} since they were last measured on this machine")
+    for fall in fell:
+        print(f"  {fall}")
+
+
+def commit_of(options: argparse.Namespace) -> str:
+    """Return the commit that a run with these options may be recorded for."""
+    if options.scale != 1:
+        raise history.NotRecorded("--scale changes what is measured")
+    return history.clean_commit(TREE)
+
+
 def conclude(results: Sequence[Result], options: argparse.Namespace) -> int:
     """Print what it comes to and return the exit status."""
     verdicts = [result.reached for result in results]
@@ -161,7 +205,15 @@ def conclude(results: Sequence[Result], options: argparse.Namespace) -> int:
 
 def main() -> int:
     options = parse()
+    if options.history:
+        return int(show_history() and options.strict)
     stop_on_sigterm()
+    try:
+        # Before the run, which may take longer than somebody's next change.
+        may_record = partial(add_to_history, commit=commit_of(options)) if options.record else None
+    except history.NotRecorded as error:
+        print(f"this run is not recorded: {error}", flush=True)
+        may_record = None
     try:
         results = run(options)
     except BrokerFailed as error:
@@ -175,6 +227,11 @@ def main() -> int:
             for result in results
         ]
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if may_record is not None:
+        try:
+            may_record(results, options)
+        except history.NotRecorded as error:
+            print(f"this run is not recorded: {error}")
     return conclude(results, options)
 
 

@@ -72,7 +72,8 @@ class Result:
     @property
     def slower(self) -> bool:
         """Whether it is worse than the first install by more than the tolerance."""
-        return self.to_first is not None and self.to_first.median < 1 - TOLERANCE
+        judged = FIGURES[self.figure].judged
+        return judged and self.to_first is not None and self.to_first.median < 1 - TOLERANCE
 
     @property
     def ratio_demanded(self) -> float | None:

@@ -71,6 +71,14 @@ def test_slower_is_what_is_slower_by_more_than_three_percent(rate: float, slower
     assert any("SLOWER" in line for line in table_lines(results)) is slower
 
 
+@pytest.mark.parametrize(("figure", "slower"), [("p50_ms", True), ("p99_ms", False), ("p999_ms", False)])
+def test_extremes_are_never_slower(figure: str, slower: bool) -> None:
+    result = Result("latency-20k", "leveret", figure, rounds=[2.0], first=[1.0])
+    assert result.to_first is not None
+    assert result.to_first.median == 0.5
+    assert result.slower is slower
+
+
 def test_failed_round_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rounds of others keep their partners."""
     left = iter([1000.0, None, 3000.0])
