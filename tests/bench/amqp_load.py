@@ -15,7 +15,7 @@ when the last delivery is in and its acknowledgement sent.
           it does nothing any more: what it puts on disk for lack of readers is there.
 --times   runs it so often; `rate` is the median, `slowest` the slowest run relative to it.
 --slow    a consumer that is 10 % slower than its publisher, for --seconds: it takes --consume-rate messages a second, or, if
-          that is not given, 10 % less than what the pair was found to do in a run before.  `kept` is the pair's rate
+          that is not given, 10 % less than the median of three runs of --count without limits.  `kept` is the pair's rate
           relative to the consumer's own, `kept_lowest` that of the slowest second (of the slowest tenth, in less than ten).
 
 Prints one JSON line.
@@ -65,6 +65,7 @@ CONSUMER_TAG = "c"
 NO_ACK, NO_WAIT = 2, 8
 BASIC_ACK, BASIC_NACK = struct.pack(">HH", 60, 80), struct.pack(">HH", 60, 120)
 FASTER = 1.1
+FIND_RUNS = 3
 # A broker that uses less of a processor than this has come to rest.
 QUIET_SHARE = 0.02
 
@@ -384,7 +385,7 @@ def rest(load: Load) -> None:
 
 def slow(load: Load) -> dict[str, float]:
     """Run a consumer that is 10 % slower than its publisher; return what of the consumer's own rate the pair kept."""
-    own = load.consume_rate or once(load)["rate"] / FASTER
+    own = load.consume_rate or statistics.median(once(load)["rate"] for _ in range(FIND_RUNS)) / FASTER
     count = max(1, int(own * load.seconds))
     paced = replace(load, count=count, consume_rate=own, publish_rate=own * FASTER)
     with topology(paced) as streams:

@@ -17,9 +17,9 @@ Was a change slower?  Build the commit before it in a worktree of its own, and r
   .venv/bin/python tests/bench/compare.py --no-rabbitmq --rounds 7 --leveret before=../before/.venv/bin/leveret
 
 The last column is then this tree's ratio to the first install named by --leveret: of the ratios of each round the median
-and, in brackets, the lowest and the highest.  A figure is SLOWER whose median is below 0.97; if 1 lies within the brackets
-it may be noise, so run that workload again.  A judged run has --rounds 7.  Extremes (p99, the slowest run) differ
-each time; they are shown, and never SLOWER.
+and, in brackets, the lowest and the highest.  A figure is SLOWER whose median is below 0.97, and SLOWER? if it was not in
+every round: that may be noise, so run that workload again.  A judged run has --rounds 7.  Extremes (p99, the slowest run)
+differ each time; they are shown, and never SLOWER.
 
 --record adds the figures to tests/bench/history.json, if the tree has no changes; --history shows what fell by more than 3 %
 since it was last measured on the same machine.

@@ -71,6 +71,12 @@ def test_slower_is_what_is_slower_by_more_than_three_percent(rate: float, slower
     assert any("SLOWER" in line for line in table_lines(results)) is slower
 
 
+@pytest.mark.parametrize(("last", "mark"), [(999.0, "SLOWER"), (1000.0, "SLOWER?")])
+def test_what_was_not_slower_in_every_round_may_be_noise(last: float, mark: str) -> None:
+    result = Result(AUTOACK, "leveret", "rate", rounds=[500, 500, last], first=[1000] * 3)
+    assert next(table_lines([result])).split()[-1] == mark
+
+
 @pytest.mark.parametrize(("figure", "slower"), [("p50_ms", True), ("p99_ms", False), ("p999_ms", False)])
 def test_extremes_are_never_slower(figure: str, slower: bool) -> None:
     result = Result("latency-20k", "leveret", figure, rounds=[2.0], first=[1.0])
