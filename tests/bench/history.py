@@ -116,11 +116,18 @@ def record(results: Sequence[Result], commit: str, rounds: int, file: Path = FIL
         raise NotRecorded("no run has come to its end")
     date = datetime.now(UTC).isoformat(timespec="seconds")
     entry = Entry(commit=commit, date=date, machine=machine(), rounds=rounds, workloads=workloads)
-    written = json.dumps([*read(file), entry], indent=1, ensure_ascii=False) + "\n"
+    entries = [*read(file), entry]
     beside = file.with_suffix(".new")
-    beside.write_text(written)
+    beside.write_text("[\n" + ",\n".join(map(_written, entries)) + "\n]\n")
     beside.replace(file)
     return entry
+
+
+def _written(entry: Entry) -> str:
+    """Write an entry as JSON, with a line for each workload."""
+    about = {name: value for name, value in entry.items() if name != "workloads"}
+    lines = [f"  {json.dumps(name)}: {json.dumps(brokers)}" for name, brokers in entry["workloads"].items()]
+    return json.dumps(about, ensure_ascii=False)[:-1] + ', "workloads": {\n' + ",\n".join(lines) + "\n}}"
 
 
 def newest(entries: Sequence[Entry]) -> list[Entry]:

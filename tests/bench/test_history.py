@@ -64,6 +64,9 @@ def test_history_is_appended_and_shown(tmp_path: Path, capsys: pytest.CaptureFix
     assert (first["commit"], second["commit"], first["machine"], first["rounds"]) == ("a", "b", machine(), 3)
     assert first["workloads"][AUTOACK]["leveret"]["rate"] == {"min": 6000, "median": 12000, "max": 18000, "ratio": 12}
     assert set(first["workloads"][AUTOACK]) == {"leveret", "rabbitmq"}
+    assert [line.partition(":")[0].strip() for line in file.read_text().splitlines() if AUTOACK in line] == [
+        f'"{AUTOACK}"'
+    ] * 2
     capsys.readouterr()
     assert show_history(file)
     lines = capsys.readouterr().out.splitlines()
