@@ -5,6 +5,7 @@ from leveret.broker.dispatch cimport cancel, dispatch, push, resume
 from leveret.broker.message cimport Entry, Message, Origin, new_message
 from leveret.broker.queue cimport Queue
 from leveret.broker.counters cimport Counters
+from leveret.protocol.ack_run cimport settle_run
 from leveret.protocol.confirms cimport Confirms
 from leveret.protocol.route cimport Route, Routes
 from leveret.protocol.session cimport Session
@@ -79,8 +80,9 @@ cdef class Channel:
     cpdef write_content(self, Message message)
     @cython.locals(p=Octets, start=Py_ssize_t, tag="unsigned long long")
     cdef _on_basic_ack(self, FrameReader reader)
-    @cython.locals(entry=Entry, queue=Queue, consumer=Consumer, part=Counters)
-    cdef _settle_one(self, unsigned long long tag)
+    @cython.locals(entry=Entry, queue=Queue, consumer=Consumer, part=Counters, count=Py_ssize_t)
+    cdef _settle_one(self, unsigned long long tag, FrameReader reader)
+    cdef Py_ssize_t _settle_run(self, FrameReader reader, Queue queue, Consumer consumer) except -1
     cdef _settle_up_to(self, unsigned long long tag)
     @cython.locals(tag="unsigned long long")
     cdef _on_basic_nack(self, unsigned long index, FrameReader reader)

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.budget import OCTETS_A_UNIT
-from leveret.broker.consumer import Window
+from leveret.broker.consumer import Consumer, Window
 from leveret.broker.counters import Counters
 from leveret.broker.dispatch import cancel, dispatch, push, resume
 from leveret.broker.message import Entry, Message, new_message
@@ -29,6 +29,7 @@ from leveret.errors import (
     SyntaxFault,
     UnexpectedFrame,
 )
+from leveret.protocol.ack_run import settle_run
 from leveret.protocol.confirms import Confirms
 from leveret.protocol.deadlines import Deadlines
 from leveret.protocol.departure import Departure
@@ -443,9 +444,10 @@ class Channel:
         if p[start + 8] & 1:
             self._settle_up_to(tag)
         else:
-            self._settle_one(tag)
+            self._settle_one(tag, reader)
 
-    def _settle_one(self, tag: int) -> None:
+    def _settle_one(self, tag: int, reader: FrameReader) -> None:
+        """Settle one message, and with it those of the same consumer whose acknowledgements follow."""
         entry = self.unacked.take(tag)
         if entry is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
@@ -453,15 +455,26 @@ class Channel:
             self.transaction.settle([entry], ACKED)
             return
         queue = entry.queue
-        self.counters.ack += 1
         queue.settle(entry)
         consumer = entry.consumer
-        part = self.counters.breakdown_for(queue.counters) if consumer is None else consumer.counters
-        part.ack += 1
+        if consumer is None:
+            count = 1
+            part = self.counters.breakdown_for(queue.counters)
+        else:
+            count = 1 + self._settle_run(reader, queue, consumer)
+            part = consumer.counters
+        self.counters.ack += count
+        part.ack += count
         if self.shared.limited():
             self.resume_consumers()
         elif consumer is not None and not consumer.active:
             resume(queue, consumer)
+
+    def _settle_run(self, reader: FrameReader, queue: Queue, consumer: Consumer) -> int:
+        if self.shared.limited() and (len(self.consumers) != 1 or self.reply_consumer is not None):
+            # Each acknowledgement makes room for another one of those who share it.
+            return 0
+        return settle_run(reader, self.number, self.unacked, queue, consumer, self.broker.work.budget)
 
     def _settle_up_to(self, tag: int) -> None:
         entries = self.unacked.take_up_to(tag, self.session.reads)
