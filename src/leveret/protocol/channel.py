@@ -55,7 +55,6 @@ from leveret.wire.content import (
     HEADER_MIN_SIZE,
     PERSISTENT,
     check_properties,
-    frame_content,
 )
 from leveret.wire.frames import FRAME_OVERHEAD, FrameReader
 from leveret.wire.methods import decode_method
@@ -270,7 +269,7 @@ class Channel:
         self._publish(method, p[at:end], header_size, body_size, body_size)
 
     def _begin(self, method: bytes) -> None:
-        self.incoming = Incoming(method)
+        self.incoming = Incoming(method, self.number, self.session)
         if self.routes.epoch != self.broker.epoch:
             # Before its body comes, which may be large.
             self.session.check_throttle()
@@ -294,18 +293,16 @@ class Channel:
         self._check_message_size(size)
         incoming.begin(payload, size)
         if not size:
-            self._finish(incoming)
+            self.finish(incoming)
 
     def _on_body(self, reader: FrameReader) -> None:
         incoming = self.incoming
         if incoming is None or incoming.header is None:
             self._miss(reader)
         self.session.method_index = BASIC_PUBLISH
-        incoming.add(reader.payload())
-        self.session.count_incomplete(reader.stop - reader.start)
+        incoming.add(reader)
         if incoming.whole():
-            self.session.count_incomplete(-incoming.size)
-            self._finish(incoming)
+            self.finish(incoming)
 
     def _check_message_size(self, size: int) -> None:
         limit = self.broker.settings.message_size_max
@@ -313,14 +310,13 @@ class Channel:
             self.incoming = None
             raise PreconditionFailed(f"message size {size} is larger than configured max size {limit}")
 
-    def _finish(self, incoming: Incoming) -> None:
+    def finish(self, incoming: Incoming) -> None:
+        """The message that was on its way in is whole."""
         self.incoming = None
         header = incoming.header
         assert header is not None
-        # Frames of one size, whatever came: then where a piece of the body lies is arithmetic.
-        frame_size = min(incoming.size, self.output.frame_max - FRAME_OVERHEAD) or 1
-        content = frame_content(header, incoming.body, frame_size)
-        self._publish(incoming.method, content, len(header), incoming.size, frame_size)
+        content = incoming.content(self.output.frame_max - FRAME_OVERHEAD)
+        self._publish(incoming.method, content, len(header), incoming.size, incoming.frame_size)
 
     def _publish(self, method: bytes, content: bytes, header_size: int, body_size: int, frame_size: int) -> None:
         routes = self.routes
@@ -633,7 +629,7 @@ class Channel:
         self.queues_waiting = []
         close_reply_to(self)
         if self.incoming is not None:
-            self.session.count_incomplete(-len(self.incoming.body))
+            self.incoming.leave()
             self.incoming = None
         if self.transaction is not None:
             self.unacked.restore(self.transaction.entries())
