@@ -247,3 +247,9 @@ def connect(broker: Broker) -> Connect:
 def client(connect: Connect) -> Client:
     """A client that is logged in, with channel 1 open."""
     return connect()
+
+
+@pytest.fixture(scope="session")
+def alone() -> Callable[[], Client]:
+    """Make the only client of a new broker, logged in, with channel 1 open: as often as a test wants."""
+    return lambda: Client(default_broker()).log_in().open(1)

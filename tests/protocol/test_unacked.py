@@ -56,6 +56,28 @@ def test_unknown_tags_are_not_taken() -> None:
     assert unacked.count == 3
 
 
+def test_tag_of_one_consumer_is_taken_once() -> None:
+    unacked = recorded(3)
+    unacked.entry(2).consumer = SOMEBODY
+    for tag in (0, 1, 3, 4, 2**40):
+        assert unacked.take_of(SOMEBODY, tag) is None
+    taken = unacked.take_of(SOMEBODY, 2)
+    assert taken is not None
+    assert taken.seq == 2
+    assert unacked.take_of(SOMEBODY, 2) is None
+    assert unacked.count == 2
+    assert seqs(unacked.take_up_to(0, 1)) == [1, 3]
+
+
+def test_tag_that_was_set_aside_is_taken_only_by_itself() -> None:
+    unacked = recorded(2)
+    unacked.entry(2).consumer = SOMEBODY
+    unacked.skip()
+    unacked.record(entry(4))
+    assert unacked.take_of(SOMEBODY, 2) is None
+    assert seqs(unacked.take_up_to(2, 1)) == [1, 2]
+
+
 def test_taking_up_to_a_tag_takes_what_is_before_it_in_order() -> None:
     unacked = recorded(6)
     unacked.take(2)

@@ -13,7 +13,7 @@ from leveret.broker.budget import Budget
 from leveret.broker.work import Task
 from leveret.protocol.handlers import HANDLERS
 from leveret.server.config import Config
-from leveret.server.transport import peer_of
+from leveret.server.transport import SHORT_READ, peer_of
 from leveret.wire import spec
 from leveret.wire.spec import FRAME_METHOD
 
@@ -275,3 +275,50 @@ def test_many_connections_come_and_go(broker: Process) -> None:
     with broker.login() as client:
         client.declare("ping")
     assert broker.resident - before < 20 << 20
+
+
+def test_large_body_is_read_to_where_it_stays(node: InProcess) -> None:
+    whole = b"".join(number.to_bytes(4, "big") for number in range(MIB))
+    data = b"".join(frame.encode() for frame in [*publish(1, "q", whole), *publish(1, "q", b"small")])
+    with node.login() as client:
+        client.declare("q")
+        [transport] = node.node.transports
+        connection = transport.connection
+        assert connection is not None
+        client.socket.sendall(data[:200_000])
+        eventually(lambda: transport.received_bytes > 200_000)
+        incoming = node.call(lambda: connection.session.filling)
+        assert incoming.size == len(whole)
+        assert 0 < incoming.received < 200_000
+        client.socket.sendall(data[200_000:])
+        assert client.declare("q", passive=True) == 2
+        assert node.call(lambda: (connection.session.filling, connection.session.reserved_size)) == (None, 0)
+        for body in (whole, b"small"):
+            client.send(method(1, spec.BasicGet("q", no_ack=True)))
+            assert client.delivery() == body
+
+
+def test_what_follows_a_large_body_is_read_in_short(node: InProcess) -> None:
+    data = b"".join(frame.encode() for frame in publish(1, "q", bytes(MIB)))
+    with node.login() as client:
+        client.declare("q")
+        [transport] = node.node.transports
+        connection = transport.connection
+        assert connection is not None
+        long = node.call(lambda: len(transport.get_buffer(0)))
+        assert long > 256 * 1024
+        client.socket.sendall(data)
+        eventually(lambda: connection.after_large)
+        assert node.call(lambda: len(transport.get_buffer(0))) == SHORT_READ
+        assert client.declare("q", passive=True) == 1
+        assert node.call(lambda: len(transport.get_buffer(0))) == long
+
+
+def test_client_that_goes_amid_a_large_body_leaves_nothing(node: InProcess) -> None:
+    data = b"".join(frame.encode() for frame in publish(1, "q", bytes(4 * MIB)))
+    with node.login() as other:
+        with node.login() as client:
+            client.declare("q")
+            client.socket.sendall(data[:MIB])
+        eventually(lambda: len(node.node.transports) == 1)
+        assert other.declare("q", passive=True) == 0

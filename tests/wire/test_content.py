@@ -15,6 +15,7 @@ from leveret.wire.content import (
     PRIORITY_SHIFT,
     body_of,
     check_properties,
+    content_size,
     frame_content,
     frame_head,
     properties_of,
@@ -136,3 +137,9 @@ def test_what_passes_can_be_decoded_and_nothing_else(octets: bytes, data: st.Dat
             check(bytes(damaged))
     else:
         check(bytes(damaged))
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 20, 21])
+def test_size_of_a_content_follows_from_its_parts(size: int) -> None:
+    head = header(b"\x00\x00", size)
+    assert content_size(len(head), size, 10) == len(frame_content(head, bytes(size), 10))

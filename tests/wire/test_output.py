@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.wire.content import frame_content
+from leveret.wire.content import END, frame_content, frame_head
 from leveret.wire.methods import encode_method
 from leveret.wire.output import Output, body_spans
 from leveret.wire.spec import BasicAck, ChannelCloseOk
@@ -113,6 +113,36 @@ def test_large_content_is_sent_in_frames_that_fit(channel: int, frame_max: int, 
     assert all(number == channel and len(payload) <= frame_max - 8 for _, number, payload in rest)
     assert b"".join(payload for kind, _, payload in rest if kind == 3) == body * 2
     assert client.output.size() == 0
+
+
+def for_channel(data: bytes, channel: int) -> bytes:
+    """A content as a publisher on this channel sends it."""
+    found = bytearray()
+    for kind, _, payload in frames(data):
+        found += frame_head(kind, channel, len(payload)) + payload + END
+    return bytes(found)
+
+
+@pytest.mark.parametrize("channel", [1, 300])
+@pytest.mark.parametrize(("frame_size", "whole"), [(20_000, True), (131_064, True), (131_065, False)])
+def test_content_of_the_same_channel_is_sent_as_it_is(channel: int, frame_size: int, whole: bool) -> None:
+    client = Client(131_072)
+    body = bytes(range(251)) * 700
+    data, header_size = content(body, frame_size)
+    mine = for_channel(data, channel)
+    client.output.write(b"before")
+    client.output.write_content(channel, mine, header_size, len(body), frame_size)
+    client.output.write(b"behind")
+    assert client.output.size() >= 12 + len(mine)
+    pieces = client.output.take()
+    assert (len(pieces) == 3) is whole
+    sent = b"".join(bytes(piece) for piece in pieces)
+    assert (sent[:6], sent[len(sent) - 6 :]) == (b"before", b"behind")
+    if whole:
+        assert sent[6 : len(sent) - 6] == mine
+    for other in (channel ^ 1, channel ^ 256):
+        client.output.write_content(other, mine, header_size, len(body), frame_size)
+        assert {number for _, number, _ in frames(client.sent())} == {other}
 
 
 def test_large_body_is_not_copied() -> None:

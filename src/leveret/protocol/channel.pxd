@@ -5,7 +5,9 @@ from leveret.broker.dispatch cimport cancel, dispatch, push, resume
 from leveret.broker.message cimport Entry, Message, Origin, new_message
 from leveret.broker.queue cimport Queue
 from leveret.broker.counters cimport Counters
+from leveret.protocol.ack_run cimport settle_run
 from leveret.protocol.confirms cimport Confirms
+from leveret.protocol.incoming cimport Incoming
 from leveret.protocol.route cimport Route, Routes
 from leveret.protocol.session cimport Session
 from leveret.protocol.unacked cimport Unacked
@@ -30,7 +32,7 @@ cdef class Channel:
     cdef public Output output
     cdef public int state
     cdef public bint stopped
-    cdef public object incoming
+    cdef public Incoming incoming
     cdef public Confirms confirms
     cdef public object transaction
     cdef public Unacked unacked
@@ -57,10 +59,11 @@ cdef class Channel:
     @cython.locals(p=Octets, start=Py_ssize_t, stop=Py_ssize_t, method=bytes, number=int, at=Py_ssize_t, header_end=Py_ssize_t, header_size=Py_ssize_t, body_size=Py_ssize_t, end=Py_ssize_t, body=Py_ssize_t)
     cdef _on_basic_publish(self, FrameReader reader)
     cdef _begin(self, bytes method)
-    @cython.locals(payload=bytes)
+    @cython.locals(payload=bytes, incoming=Incoming)
     cdef _on_header(self, FrameReader reader)
+    @cython.locals(incoming=Incoming)
     cdef _on_body(self, FrameReader reader)
-    cdef _finish(self, object incoming)
+    cpdef finish(self, Incoming incoming)
     @cython.locals(routes=Routes, route=Route, flags=long, queues=list, message=Message, queue=Queue, now="long long")
     cdef _publish(self, bytes method, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
     cdef _go_nowhere(self, Route route, Message message)
@@ -79,8 +82,9 @@ cdef class Channel:
     cpdef write_content(self, Message message)
     @cython.locals(p=Octets, start=Py_ssize_t, tag="unsigned long long")
     cdef _on_basic_ack(self, FrameReader reader)
-    @cython.locals(entry=Entry, queue=Queue, consumer=Consumer, part=Counters)
-    cdef _settle_one(self, unsigned long long tag)
+    @cython.locals(entry=Entry, queue=Queue, consumer=Consumer, part=Counters, count=Py_ssize_t)
+    cdef _settle_one(self, unsigned long long tag, FrameReader reader)
+    cdef Py_ssize_t _settle_run(self, FrameReader reader, Queue queue, Consumer consumer) except -1
     cdef _settle_up_to(self, unsigned long long tag)
     @cython.locals(tag="unsigned long long")
     cdef _on_basic_nack(self, unsigned long index, FrameReader reader)

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.budget import OCTETS_A_UNIT
-from leveret.broker.consumer import Window
+from leveret.broker.consumer import Consumer, Window
 from leveret.broker.counters import Counters
 from leveret.broker.dispatch import cancel, dispatch, push, resume
 from leveret.broker.message import Entry, Message, new_message
@@ -29,6 +29,7 @@ from leveret.errors import (
     SyntaxFault,
     UnexpectedFrame,
 )
+from leveret.protocol.ack_run import settle_run
 from leveret.protocol.confirms import Confirms
 from leveret.protocol.deadlines import Deadlines
 from leveret.protocol.departure import Departure
@@ -54,7 +55,6 @@ from leveret.wire.content import (
     HEADER_MIN_SIZE,
     PERSISTENT,
     check_properties,
-    frame_content,
 )
 from leveret.wire.frames import FRAME_OVERHEAD, FrameReader
 from leveret.wire.methods import decode_method
@@ -269,7 +269,7 @@ class Channel:
         self._publish(method, p[at:end], header_size, body_size, body_size)
 
     def _begin(self, method: bytes) -> None:
-        self.incoming = Incoming(method)
+        self.incoming = Incoming(method, self.number, self.session)
         if self.routes.epoch != self.broker.epoch:
             # Before its body comes, which may be large.
             self.session.check_throttle()
@@ -293,18 +293,16 @@ class Channel:
         self._check_message_size(size)
         incoming.begin(payload, size)
         if not size:
-            self._finish(incoming)
+            self.finish(incoming)
 
     def _on_body(self, reader: FrameReader) -> None:
         incoming = self.incoming
         if incoming is None or incoming.header is None:
             self._miss(reader)
         self.session.method_index = BASIC_PUBLISH
-        incoming.add(reader.payload())
-        self.session.count_incomplete(reader.stop - reader.start)
+        incoming.add(reader)
         if incoming.whole():
-            self.session.count_incomplete(-incoming.size)
-            self._finish(incoming)
+            self.finish(incoming)
 
     def _check_message_size(self, size: int) -> None:
         limit = self.broker.settings.message_size_max
@@ -312,14 +310,13 @@ class Channel:
             self.incoming = None
             raise PreconditionFailed(f"message size {size} is larger than configured max size {limit}")
 
-    def _finish(self, incoming: Incoming) -> None:
+    def finish(self, incoming: Incoming) -> None:
+        """The message that was on its way in is whole."""
         self.incoming = None
         header = incoming.header
         assert header is not None
-        # Frames of one size, whatever came: then where a piece of the body lies is arithmetic.
-        frame_size = min(incoming.size, self.output.frame_max - FRAME_OVERHEAD) or 1
-        content = frame_content(header, incoming.body, frame_size)
-        self._publish(incoming.method, content, len(header), incoming.size, frame_size)
+        content = incoming.content(self.output.frame_max - FRAME_OVERHEAD)
+        self._publish(incoming.method, content, len(header), incoming.size, incoming.frame_size)
 
     def _publish(self, method: bytes, content: bytes, header_size: int, body_size: int, frame_size: int) -> None:
         routes = self.routes
@@ -443,9 +440,10 @@ class Channel:
         if p[start + 8] & 1:
             self._settle_up_to(tag)
         else:
-            self._settle_one(tag)
+            self._settle_one(tag, reader)
 
-    def _settle_one(self, tag: int) -> None:
+    def _settle_one(self, tag: int, reader: FrameReader) -> None:
+        """Settle one message, and with it those of the same consumer whose acknowledgements follow."""
         entry = self.unacked.take(tag)
         if entry is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
@@ -453,15 +451,26 @@ class Channel:
             self.transaction.settle([entry], ACKED)
             return
         queue = entry.queue
-        self.counters.ack += 1
         queue.settle(entry)
         consumer = entry.consumer
-        part = self.counters.breakdown_for(queue.counters) if consumer is None else consumer.counters
-        part.ack += 1
+        if consumer is None:
+            count = 1
+            part = self.counters.breakdown_for(queue.counters)
+        else:
+            count = 1 + self._settle_run(reader, queue, consumer)
+            part = consumer.counters
+        self.counters.ack += count
+        part.ack += count
         if self.shared.limited():
             self.resume_consumers()
         elif consumer is not None and not consumer.active:
             resume(queue, consumer)
+
+    def _settle_run(self, reader: FrameReader, queue: Queue, consumer: Consumer) -> int:
+        if self.shared.limited() and (len(self.consumers) != 1 or self.reply_consumer is not None):
+            # Each acknowledgement makes room for another one of those who share it.
+            return 0
+        return settle_run(reader, self.number, self.unacked, queue, consumer, self.broker.work.budget)
 
     def _settle_up_to(self, tag: int) -> None:
         entries = self.unacked.take_up_to(tag, self.session.reads)
@@ -620,7 +629,7 @@ class Channel:
         self.queues_waiting = []
         close_reply_to(self)
         if self.incoming is not None:
-            self.session.count_incomplete(-len(self.incoming.body))
+            self.incoming.leave()
             self.incoming = None
         if self.transaction is not None:
             self.unacked.restore(self.transaction.entries())

@@ -2,6 +2,7 @@ cimport cython
 from leveret.broker.broker cimport Broker
 from leveret.broker.work cimport Work
 from leveret.protocol.channel cimport Channel
+from leveret.protocol.incoming cimport Incoming
 from leveret.protocol.session cimport Session
 from leveret.wire.frames cimport FrameReader
 from leveret.wire.output cimport Output
@@ -17,6 +18,7 @@ cdef class Connection:
     cdef public FrameReader reader
     cdef public int state
     cdef public bint ended
+    cdef public bint after_large
     cdef public long long connected_at
     cdef public long long tick_at
     cdef public long long heartbeat_ms
@@ -31,7 +33,10 @@ cdef class Connection:
     cdef long long _ack_check_at
 
     cpdef receive(self, bytes data, long long now)
+    @cython.locals(state=int)
     cpdef receive_from(self, bytearray buffer, Py_ssize_t size, long long now)
+    cpdef object room(self)
+    cpdef receive_in_place(self, Py_ssize_t size, long long now)
     cpdef seen_alive(self, long long now)
     cpdef throttle_changed(self, long long now)
     cpdef go_on(self, long long now)
@@ -43,6 +48,8 @@ cdef class Connection:
     cdef _pass(self)
     @cython.locals(session=Session, reader=FrameReader, work=Work, channel=Channel)
     cdef _walk(self)
+    @cython.locals(session=Session, channel=Channel)
+    cdef bint _fill(self, Incoming incoming) except -1
     @cython.locals(channel=Channel, number=int)
     cdef Channel _channel_of(self, FrameReader reader)
     cdef Channel _open(self, int number)

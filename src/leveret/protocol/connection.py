@@ -35,6 +35,7 @@ from leveret.protocol.channel import Channel
 from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.departure import Departure
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
+from leveret.protocol.incoming import Incoming
 from leveret.protocol.peer import Peer
 from leveret.protocol.pending import AfterPage, AfterRemoval, AfterSync, AfterTask
 from leveret.protocol.session import Session
@@ -44,6 +45,7 @@ from leveret.wire.frames import HEARTBEAT, FrameReader
 from leveret.wire.methods import decode_method
 from leveret.wire.output import Output
 from leveret.wire.spec import (
+    BASIC_PUBLISH,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     FRAME_MIN_SIZE,
@@ -59,6 +61,8 @@ from leveret.wire.spec import (
 SILENT_CLOSE_MS = 3000
 CLOSING_MS = 30_000
 NEVER = 1 << 62
+# To copy as much costs more than to read twice.
+LARGE_FROM = 128 * 1024
 
 log = logging.getLogger("leveret.connection")
 
@@ -73,6 +77,7 @@ class Connection:
         "_header",
         "_received_at",
         "_sent_at",
+        "after_large",
         "broker",
         "channel_max",
         "client_properties",
@@ -97,6 +102,8 @@ class Connection:
         self.reader = FrameReader(FRAME_MIN_SIZE)
         self.state = HEADER
         self.ended = False
+        # A very large body has come last, and the next read is best a short one: it may bring another one's beginning.
+        self.after_large = False
         self.connected_at = now
         self.tick_at = now + TIMEOUT_MS
         self.heartbeat_ms = 0
@@ -120,21 +127,46 @@ class Connection:
             data = self._on_protocol_header(data)
         if self.state == IGNORING_INPUT:
             self.reader.rest = b""
+            self.session.filling = None
             return
         self.session.reads += 1
+        incoming = self.session.filling
+        if incoming is not None:
+            data = incoming.take(data)
         self.reader.feed(data)
         self._pass()
 
     def receive_from(self, buffer: bytearray, size: int, now: int) -> None:
         """Take the first `size` octets of `buffer`, which begins with `reader.rest`; it is the caller's again afterwards."""
-        if self.state == HEADER or self.state == IGNORING_INPUT:  # noqa: PLR1714 - compiled, two comparisons of integers
+        state = self.state
+        if state == HEADER or state == IGNORING_INPUT or self.session.filling is not None:  # noqa: PLR1714, SIM109 - as above
             self.receive(bytes(buffer[:size]), now)
             return
         self._received_at = now
+        self.after_large = False
         self.session.reads += 1
         self._set_time(now)
         self.reader.read_from(buffer, size)
         self._pass()
+
+    def room(self) -> memoryview | None:
+        """Where to read the rest of a large body to, if that is what comes next."""
+        incoming = self.session.filling
+        if incoming is None:
+            return None
+        if incoming.gone or incoming.full():
+            self.session.filling = None
+            self.reader.rest = incoming.left_over() + self.reader.rest
+            return None
+        return incoming.room()
+
+    def receive_in_place(self, size: int, now: int) -> None:
+        """Take so many octets that were read to `room`."""
+        incoming = self.session.filling
+        if incoming is None:
+            return
+        incoming.filled(size)
+        self.receive(b"", now)
 
     def seen_alive(self, now: int) -> None:
         """The client is alive, as something other than its bytes has shown."""
@@ -225,6 +257,7 @@ class Connection:
         self._leave_pending()
         work.add(self._release(nothing))
         work.drain()
+        self.session.filling = None
 
     def shut(self, reason: str, now: int) -> None:
         """Close because the broker says so."""
@@ -324,16 +357,39 @@ class Connection:
         session = self.session
         reader = self.reader
         work = self.broker.work
+        if session.filling is not None and not self._fill(session.filling):
+            return
         channel = self._channel
         while work.budget.left > 0 and session.pending is None:
             session.method_index = 0
             if not reader.next():
+                if channel is not None and channel.incoming is not None and channel.incoming.fill(reader):
+                    session.filling = channel.incoming
                 return
             if channel is None or reader.channel != channel.number or channel.state != CHANNEL_OPEN or self.state != RUNNING:
                 channel = self._channel_of(reader)
                 if channel is None:
                     continue
             channel.on_frame(reader)
+
+    def _fill(self, incoming: Incoming) -> bool:
+        """See what was read in place; True if frames are to be read now."""
+        session = self.session
+        channel = session.channels.get(incoming.channel)
+        if channel is not None and channel.incoming is incoming and channel.state == CHANNEL_OPEN:
+            session.method_index = BASIC_PUBLISH
+            self.reader.channel = incoming.channel
+            incoming.advance()
+            if incoming.whole():
+                session.filling = None
+                self.after_large = incoming.size >= LARGE_FROM
+                channel.finish(incoming)
+                return True
+            if not incoming.odd:
+                return False
+        session.filling = None
+        self.reader.put_back(incoming.left_over())
+        return True
 
     def _channel_of(self, reader: FrameReader) -> Channel | None:
         """The channel this frame is for; None if it has been dealt with."""

@@ -19,6 +19,8 @@ cdef class Session:
     cdef public list exclusive_queues
     cdef public dict capabilities
     cdef public long long incomplete_size
+    cdef public long long reserved_size
+    cdef public object filling
     cdef public bint blocked
     cdef bint _told
     cdef Py_ssize_t _prune_at
@@ -27,3 +29,5 @@ cdef class Session:
     cpdef do(self, Task task)
     cpdef bint go_on(self) except -1
     cpdef count_incomplete(self, Py_ssize_t size)
+    cpdef bint reserve(self, Py_ssize_t size)
+    cpdef unreserve(self, Py_ssize_t size)

@@ -18,8 +18,11 @@ from leveret.wire.spec import ConnectionBlocked, ConnectionUnblocked
 
 if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
+    from leveret.protocol.incoming import Incoming
 
 INCOMPLETE_SIZE_MAX = 256 << 20
+# For bodies that are still to come: as much as may come.
+RESERVED_SIZE_MAX = INCOMPLETE_SIZE_MAX
 
 
 class Session:
@@ -28,7 +31,8 @@ class Session:
     `now` is the time of the current pass (ms); `reads` how often something was read from the client; `method_index` the
     method in hand, for error replies, 0 if none; `pending` a task that must end before the next frame is looked at;
     `confirming` the channels with confirms to tell. `blocked` is set while no frame is looked at because the client has
-    published and publishers are stopped. To the model it is a `ConnectedClient`.
+    published and publishers are stopped; `filling` the message whose body is read straight to where it stays. To the model
+    it is a `ConnectedClient`.
     """
 
     __slots__ = (
@@ -41,6 +45,7 @@ class Session:
         "confirming",
         "connection_name",
         "exclusive_queues",
+        "filling",
         "incomplete_size",
         "method_index",
         "now",
@@ -48,6 +53,7 @@ class Session:
         "output",
         "pending",
         "reads",
+        "reserved_size",
         "rights",
         "user",
         "vhost",
@@ -71,6 +77,8 @@ class Session:
         self.exclusive_queues: list[Queue] = []
         self.capabilities: dict[str, Any] = {}
         self.incomplete_size = 0
+        self.reserved_size = 0
+        self.filling: Incoming | None = None
         self.blocked = False
         self._told = False
         self._prune_at = 64
@@ -150,3 +158,14 @@ class Session:
         self.incomplete_size += size
         if size > 0 and self.incomplete_size > INCOMPLETE_SIZE_MAX:
             raise ResourceError(f"more than {INCOMPLETE_SIZE_MAX} bytes of incomplete messages")
+
+    def reserve(self, size: int) -> bool:
+        """Whether there may be room for so much that is still to come; then it counts."""
+        if self.reserved_size + size > RESERVED_SIZE_MAX:
+            return False
+        self.reserved_size += size
+        return True
+
+    def unreserve(self, size: int) -> None:
+        """It has come, or never will."""
+        self.reserved_size -= size

@@ -1,4 +1,5 @@
 cimport cython
+from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry
 
 @cython.final
@@ -17,6 +18,8 @@ cdef class Unacked:
     cpdef Py_ssize_t record(self, Entry entry) except -1
     @cython.locals(at=Py_ssize_t, entries=list, entry=Entry)
     cpdef Entry take(self, Py_ssize_t tag)
+    @cython.locals(at=Py_ssize_t, entries=list, entry=Entry)
+    cpdef Entry take_of(self, Consumer consumer, Py_ssize_t tag)
     @cython.locals(last=Entry, entry=Entry, found=list, entries=list, at=Py_ssize_t, end=Py_ssize_t)
     cpdef list take_up_to(self, Py_ssize_t tag, Py_ssize_t reads)
     @cython.locals(everything=list, seen=list, unseen=list, entry=Entry)

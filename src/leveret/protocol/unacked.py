@@ -8,6 +8,7 @@ So one message that is never acknowledged costs a place in a dictionary, not a l
     they are): the client cannot mean it when it says «everything».
 """
 
+from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry
 
 SPARSE_FROM = 1024
@@ -80,6 +81,21 @@ class Unacked:
             return None
         entry = entries[at]
         if entry is None:
+            return None
+        entries[at] = None
+        self.count -= 1
+        if at == self._head:
+            self._head = at + 1
+        return entry
+
+    def take_of(self, consumer: Consumer, tag: int) -> Entry | None:
+        """Remove and return one entry of this consumer; None if this tag is not outstanding, another's, or an old one."""
+        at = tag - self._first
+        entries = self._entries
+        if at < 0 or at >= len(entries):
+            return None
+        entry = entries[at]
+        if entry is None or entry.consumer is not consumer:
             return None
         entries[at] = None
         self.count -= 1

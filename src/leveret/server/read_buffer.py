@@ -1,7 +1,8 @@
 """The buffer that all sockets are read into: one for the event loop, used for one read after the other.
 
 A read is handled before the next one begins, so nothing is kept here. What a connection has left over of a frame is
-put before its next read, so that a frame lies in one piece.
+put before its next read, so that a frame lies in one piece. Only the rest of a large body is read
+elsewhere: to where it stays.
 """
 
 READ_SIZE = 256 * 1024

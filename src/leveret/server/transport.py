@@ -26,6 +26,8 @@ WRITE_HIGH = 512 * 1024
 WRITE_LOW = 128 * 1024
 # A client that has not read this much is not read either.
 UNREAD_MAX = 8 << 20
+# With the beginning of a body that is copied.
+SHORT_READ = 16 * 1024
 LINGER_S = 10.0
 LOOPBACK = "127.0.0.1"
 
@@ -116,7 +118,15 @@ class Transport(asyncio.BufferedProtocol):
         log.debug("%s: accepted", peer.name)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer.room(b"" if self.connection is None else self.connection.reader.rest)
+        connection = self.connection
+        if connection is None:
+            return self._buffer.room(b"")
+        room = connection.room()
+        if room is None:
+            room = self._buffer.room(connection.reader.rest)
+            if connection.after_large:
+                room = room[:SHORT_READ]
+        return room
 
     def buffer_updated(self, nbytes: int) -> None:
         connection = self.connection
@@ -128,7 +138,10 @@ class Transport(asyncio.BufferedProtocol):
         # What the pass gives storage to write is the difference: when it falls behind, whoever gave most waits.
         unsynced = self._broker.storage.unsynced_size()
         try:
-            connection.receive_from(self._buffer.buffer, len(connection.reader.rest) + nbytes, now_ms())
+            if connection.session.filling is None:
+                connection.receive_from(self._buffer.buffer, len(connection.reader.rest) + nbytes, now_ms())
+            else:
+                connection.receive_in_place(nbytes, now_ms())
         except Exception:
             self._crash(connection)
         self._count_given(unsynced)

@@ -3,8 +3,8 @@
   content := header frame | body frame*
   header frame's payload := class u16 | weight u16 | body size u64 | property flags u16 | properties
 
-All body frames but the last carry `frame_size` octets. The channel numbers in them are whatever the publisher's were;
-they are overwritten when the content is sent.
+All body frames but the last carry `frame_size` octets. The channel numbers in them are whatever the publisher's were, the
+same in all of them; where they are not the receiver's they are overwritten when the content is sent.
 """
 
 from leveret.errors import SyntaxFault
@@ -94,6 +94,12 @@ def body_of(content: bytes, header_size: int, body_size: int, frame_size: int) -
         at += size + FRAME_OVERHEAD
         body_size -= size
     return b"".join(parts)
+
+
+def content_size(header_size: int, body_size: int, frame_size: int) -> int:
+    """How long the frames of a message are."""
+    frames = 0 if body_size == 0 else (body_size + frame_size - 1) // max(frame_size, 1)
+    return header_size + FRAME_OVERHEAD + body_size + FRAME_OVERHEAD * frames
 
 
 def frame_content(header: bytes, body: bytes | bytearray, frame_size: int) -> bytes:

@@ -18,7 +18,9 @@ cdef class FrameReader:
     @cython.locals(p=Octets, at=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t)
     cpdef bint next(self) except -1
     cpdef read_from(self, bytearray buffer, Py_ssize_t size)
+    cpdef put_back(self, bytes data)
     @cython.locals(p=Octets)
+    cdef bytes _unread(self)
     cpdef keep_rest(self)
     @cython.locals(p=Octets)
     cpdef bytes payload(self)

@@ -58,11 +58,20 @@ class FrameReader:
 
     def keep_rest(self) -> None:
         """Put aside what is left; an idle connection holds no buffer."""
-        p = self.data
-        self.rest = p[self.at : self.size] if self.at < self.size else b""
+        self.rest = self._unread()
         self.data = NOTHING
         self.size = 0
         self.at = 0
+
+    def put_back(self, data: bytes) -> None:
+        """Read this first, which was taken for something else."""
+        self.data = held(data + self._unread())
+        self.size = len(self.data)
+        self.at = 0
+
+    def _unread(self) -> bytes:
+        p = self.data
+        return p[self.at : self.size] if self.at < self.size else b""
 
     def payload(self) -> bytes:
         """The current frame's payload."""

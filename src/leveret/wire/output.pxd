@@ -1,6 +1,7 @@
 cimport cython
 
 ctypedef unsigned char* Room
+ctypedef const unsigned char* Octets
 
 cdef int FRAME_OVERHEAD
 cdef Py_ssize_t COPIED_BODY_MAX
@@ -27,4 +28,5 @@ cdef class Output:
     cpdef write_numbered(self, bytes frame, Py_ssize_t at, long long number)
     @cython.locals(buffer=bytearray, at=Py_ssize_t, p=Room)
     cpdef write_content(self, int channel, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
+    @cython.locals(p=Octets)
     cdef _refer(self, int channel, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
