@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.budget import Budget
 from leveret.broker.work import Task
+from leveret.store.batch import BatchRead
 from leveret.store.checks import overlaps
 from leveret.store.disk import File
 from leveret.store.journal import Journal
 from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT
 from leveret.store.records import body_size_at, read_head, read_place
-from leveret.store.segment import BatchRead, Segment, batches_left
+from leveret.store.segment import Segment, batches_left
 
 if TYPE_CHECKING:
     from leveret.store.store import Store

@@ -35,8 +35,9 @@ from leveret.broker.queue import Queue
 from leveret.broker.storage import Traffic
 from leveret.store.committer import Committer, Job
 from leveret.store.compaction import Clean, Compaction, is_late
-from leveret.store.journal import BatchToWrite, Journal, Ledger, Removal, ledger_of
+from leveret.store.journal import BatchToWrite, Journal, Removal
 from leveret.store.layout import GROUP_MAX
+from leveret.store.ledger import Ledger, ledger_of
 from leveret.store.pager import PagedStorage, Readable
 from leveret.store.records import Place
 from leveret.store.rows import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
