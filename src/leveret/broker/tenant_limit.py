@@ -40,6 +40,15 @@ def check_queue_limit(vhost: "VirtualHost", name: str) -> None:
         raise PreconditionFailed(f"cannot declare queue '{name}': queue limit in vhost '{vhost.name}' ({limit}) is reached")
 
 
+def check_channel_limit(user: "User") -> None:
+    """Refuse one more channel of a user who may have no more."""
+    limit = user.limits.get("max-channels")
+    if limit is not None and reached(limit, user.channel_count()):
+        raise NotAllowed(
+            f"number of channels opened for user '{user.name}' has reached the maximum allowed user limit of ({limit})"
+        )
+
+
 def check_connection_limits(vhost: "VirtualHost", user: "User", refused: str) -> None:
     """Refuse one more connection of a user to a vhost if one of them may have no more; `refused` begins the text."""
     limit = vhost.limits.get("max-connections")

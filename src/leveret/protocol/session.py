@@ -133,6 +133,24 @@ class Session:
             self.do(task)
         return self.pending is None
 
+    def tell_confirms(self) -> None:
+        """Confirm what may be confirmed now; the channels that have more to tell later stay."""
+        confirming, self.confirming = self.confirming, []
+        for channel in confirming:
+            confirms = channel.confirms
+            if confirms is not None:
+                confirms.tell(self.output)
+                if confirms.told != confirms.published:
+                    self.confirming.append(channel)
+
+    def lose_confirms(self) -> None:
+        """Storage has failed: refuse what waits for it."""
+        for channel in self.confirming:
+            if channel.confirms is not None:
+                channel.confirms.lose(self.output)
+        self.confirming = []
+        self.output.wake()
+
     def own(self, queue: Queue) -> None:
         """Remember an exclusive queue, to delete it with the connection."""
         queues = self.exclusive_queues
