@@ -189,7 +189,7 @@ class Connection:
         self._set_time(now)
         self.broker.work.budget.begin()
         for channel in list(self.session.channels.values()):
-            channel.resume_consumers()
+            channel.consumers.resume()
         self.broker.work.drain()
 
     def lost(self, now: int) -> None:

@@ -42,7 +42,7 @@ class Departure(Task):
         self._consumers: list[Subscriber] | None = None
         self._left: list[Queue] = []
         for channel in channels:
-            channel.hold_deliveries()
+            channel.consumers.hold()
 
     def run(self, budget: Budget) -> bool:
         while self._channels:

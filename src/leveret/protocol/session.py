@@ -102,7 +102,7 @@ class Session:
     def recheck(self) -> None:
         """Rights have changed: end what is no longer allowed."""
         for channel in list(self.channels.values()):
-            channel.recheck()
+            channel.consumers.recheck(channel)
 
     def check_throttle(self) -> None:
         """The client publishes: if publishers are stopped, this frame is its last until they are not."""
