@@ -3,7 +3,7 @@
 What is there already when a limit is set stays.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leveret.errors import NotAllowed, PreconditionFailed
 from leveret.terms import term
@@ -16,7 +16,7 @@ VHOST_LIMITS = ("max-connections", "max-queues")
 USER_LIMITS = ("max-connections", "max-channels")
 
 
-def check_limits(limits: Any, known: tuple[str, ...], title: str) -> None:
+def check_limits(limits: object, known: tuple[str, ...], title: str) -> None:
     """Refuse limits that do not exist, or are no integers; less than 0 is no limit."""
     if not isinstance(limits, dict):
         raise PreconditionFailed(f"{title} not a list {term(limits)}")
