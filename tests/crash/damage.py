@@ -18,10 +18,11 @@ from tests.properties.dialogue import PROTOCOL_HEADER, handshake, method, publis
 from tests.server.support import PATIENCE, Client, Process
 
 from leveret.cli.api import Api, part
+from leveret.store.batch import BATCH_HEAD_SIZE
 from leveret.store.inspection import Looking
 from leveret.store.layout import MESSAGE, PLACES_AT, PURGE, SETTLE
 from leveret.store.records import read_head, read_numbers, read_place
-from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE, next_batch_offset, open_segment, read_batch
+from leveret.store.segment import HEADER_SIZE, next_batch_offset, open_segment, read_batch
 from leveret.wire import spec
 from leveret.wire.properties import Properties
 

@@ -11,7 +11,8 @@ from tests.properties.dialogue import FRAME_MAX, HANDSHAKE, method, publish
 from tests.properties.observer import Observer
 
 from leveret.broker.broker import Broker, default_broker
-from leveret.protocol.connection import NEVER, Connection
+from leveret.protocol.connection import Connection
+from leveret.protocol.heartbeat import NEVER
 from leveret.protocol.peer import Peer
 from leveret.server.read_buffer import ReadBuffer
 from leveret.wire import spec

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leveret.broker.broker import Broker
-from leveret.protocol.connection import NEVER
+from leveret.protocol.heartbeat import NEVER
 from leveret.protocol.states import CLOSING, IGNORING_INPUT, RUNNING
 from leveret.wire.spec import (
     BasicAck,

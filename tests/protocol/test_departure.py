@@ -116,7 +116,7 @@ def test_consumers_of_a_deleted_queue_are_told_in_pieces(connect: Connect) -> No
     last = f"c{MANY - 1}"
     assert client.say(BasicCancel(last))[0] == BasicCancelOk(last)
     told += client.heard()
-    assert not client.connection.session.channels[1].consumers
+    assert not client.connection.session.channels[1].consumers.by_tag
 
 
 def test_auto_delete_queue_is_gone_for_the_next_method_whatever_the_budget(client: Client) -> None:

@@ -58,7 +58,7 @@ def test_whole_handshake(stranger: Client) -> None:
     assert stranger.say(ConnectionOpen("/"), channel=0) == [ConnectionOpenOk()]
     connection = stranger.connection
     assert connection.state == RUNNING
-    assert (connection.channel_max, connection.heartbeat_ms) == (10, 30_000)
+    assert (connection.channel_max, connection.heartbeat.interval_ms) == (10, 30_000)
     assert (connection.reader.frame_max, connection.output.frame_max) == (8192, 8192)
     assert (connection.session.user.name, connection.session.vhost.name) == ("guest", "/")
     assert connection.client_properties["product"] == "test"

@@ -19,7 +19,7 @@ from leveret.broker.dispatch import cancel, dispatch, resume, subscribe
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.queue import Queue
 from leveret.broker.relief import Relief
-from leveret.store.journal import ledger_of
+from leveret.store.ledger import ledger_of
 from leveret.wire.values import Table
 
 LIMIT = 40

@@ -5,10 +5,12 @@ from tests.store.simulated_disk import SimulatedDisk
 from tests.store.support import Rig, Taker, letter
 
 from leveret.broker.dispatch import subscribe
-from leveret.store.journal import LOOK_EVERY, Journal, merged
+from leveret.store.batch import BATCH_HEAD_SIZE
+from leveret.store.journal import LOOK_EVERY, Journal
 from leveret.store.layout import COMMIT, MARK, MESSAGE, PURGE, REQUEUE, SETTLE
+from leveret.store.ledger import merged
 from leveret.store.records import read_head, read_numbers, read_place
-from leveret.store.segment import BATCH_HEAD_SIZE, HEADER_SIZE
+from leveret.store.segment import HEADER_SIZE
 
 KINDS = {MESSAGE: "message", SETTLE: "settle", PURGE: "purge", REQUEUE: "requeue", COMMIT: "commit"}
 

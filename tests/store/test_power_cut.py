@@ -39,8 +39,8 @@ from leveret.broker.queue_tasks import Discard
 from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.store import store as store_module
-from leveret.store.journal import ledger_of
 from leveret.store.layout import SPILL_NUMBER
+from leveret.store.ledger import ledger_of
 from leveret.store.rows import Change
 from leveret.wire.content import PERSISTENT
 from leveret.wire.values import Table

@@ -11,10 +11,11 @@ from tests.store.simulated_disk import Content, SimulatedDisk
 from tests.store.support import Rig, letter
 
 from leveret.broker.pages import Pages, Sizes
+from leveret.store.batch import BATCH_HEAD_SIZE, table_size
+from leveret.store.found import Found, Gone
 from leveret.store.journal import Journal
 from leveret.store.layout import OFFSET_MASK
-from leveret.store.recovery import Found, Gone
-from leveret.store.segment import BATCH_HEAD_SIZE, FILE_MAGIC, HEADER_SIZE, table_size
+from leveret.store.segment import FILE_MAGIC, HEADER_SIZE
 
 FIRST = "journal-00000001.log"
 

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.store.simulated_disk import SimulatedDisk
 
+from leveret.store.batch import BATCH_HEAD_SIZE, BatchRead, seal, table_size
 from leveret.store.checks import BLOCK
 from leveret.store.segment import (
-    BATCH_HEAD_SIZE,
     HEADER_SIZE,
-    BatchRead,
     Segment,
     header,
     new_segment,
@@ -22,8 +21,6 @@ from leveret.store.segment import (
     read_batch,
     salvage_batch,
     salvage_headless,
-    seal,
-    table_size,
 )
 
 SALT = 0x1122334455667788

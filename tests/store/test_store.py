@@ -5,7 +5,7 @@ from tests.store.support import NOW, Rig, letter
 
 from leveret.broker.counters import Counters
 from leveret.protocol.confirms import Confirms
-from leveret.store.journal import ledger_of
+from leveret.store.ledger import ledger_of
 from leveret.wire.output import Output
 
 

@@ -135,21 +135,25 @@ def _overflow(arguments: Table, policies: Table) -> str:
     return str(first or second or "drop-head")
 
 
+def integer_of(value: Value) -> int | None:
+    """A whole number of any width; None if it is something else."""
+    return int(value) if isinstance(value, int) and kind_of(value) in INTEGERS else None
+
+
 def _integer(value: Value, arguments: Table) -> str | None:
-    kind = kind_of(value)
-    return None if kind in INTEGERS else f'"expected integer, got {kind}"'
+    return f'"expected integer, got {kind_of(value)}"' if integer_of(value) is None else None
 
 
 def _not_negative(value: Value, arguments: Table) -> str | None:
     fault = _integer(value, arguments)
-    if fault is None and int(value) < 0:  # type: ignore[arg-type]
+    if fault is None and (integer_of(value) or 0) < 0:
         return f"{{value_negative,{value!s}}}"
     return fault
 
 
 def _ttl(value: Value, arguments: Table) -> str | None:
     fault = _not_negative(value, arguments)
-    if fault is None and int(value) > EXPIRY_MAX_MS:  # type: ignore[arg-type]
+    if fault is None and (integer_of(value) or 0) > EXPIRY_MAX_MS:
         return f"{{value_too_large,{value!s}}}"
     return fault
 
@@ -162,7 +166,7 @@ def _expires(value: Value, arguments: Table) -> str | None:
 
 def _priority(value: Value, arguments: Table) -> str | None:
     fault = _not_negative(value, arguments)
-    if fault is None and int(value) > PRIORITY_MAX:  # type: ignore[arg-type]
+    if fault is None and (integer_of(value) or 0) > PRIORITY_MAX:
         return f"{{max_value_exceeded,{value!s}}}"
     return fault
 

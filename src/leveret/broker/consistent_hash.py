@@ -20,13 +20,13 @@ from hashlib import blake2b
 from math import log
 from typing import Any
 
-from leveret.broker.arguments import INTEGERS
+from leveret.broker.arguments import integer_of
 from leveret.broker.binding import Binding, Key
 from leveret.broker.exchange import Exchange
 from leveret.errors import PreconditionFailed
 from leveret.terms import term
 from leveret.wire.properties import Properties
-from leveret.wire.values import Table, Value, encode_value, kind_of
+from leveret.wire.values import Table, Value, encode_value
 
 WEIGHT_MAX = 1 << 31
 PROPERTIES = ("correlation_id", "message_id", "timestamp")
@@ -124,8 +124,9 @@ class ConsistentHashExchange(Exchange):
 
 def hash_of(value: Value) -> int:
     """64 bits of any value; of whole numbers the width on the wire does not count."""
-    if kind_of(value) in INTEGERS:
-        value = int(value)  # type: ignore[arg-type]
+    number = integer_of(value)
+    if number is not None:
+        value = number
     return int.from_bytes(blake2b(encode_value(value), digest_size=8).digest(), "big")
 
 

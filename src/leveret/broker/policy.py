@@ -5,7 +5,7 @@ Texts are RabbitMQ's. Knows nothing of queues or exchanges: whoever has one asks
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from leveret.broker.patterns import BadPattern, Pattern
 from leveret.errors import PreconditionFailed
@@ -41,26 +41,26 @@ NOT_FOR: dict[str, tuple[str, ...]] = {
     ),
 }
 
-Check = Callable[[Any], bool]
+Check = Callable[[object], bool]
 
 
-def _count(value: Any) -> bool:
+def _count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _text(value: Any) -> bool:
+def _text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _one_of(*values: Any) -> Check:
+def _one_of(*values: object) -> Check:
     return lambda value: any(value == known and type(value) is type(known) for known in values)
 
 
-def _anything(value: Any) -> bool:
+def _anything(value: object) -> bool:
     return True
 
 
-def _expiry(value: Any) -> bool:
+def _expiry(value: object) -> bool:
     return _count(value) and value >= 1
 
 

@@ -74,14 +74,16 @@ class RecentHistoryExchange(FanoutExchange):
     @staticmethod
     def check_arguments(arguments: Table) -> None:
         length = arguments.get(LENGTH, LENGTH_DEFAULT)
-        if kind_of(length) not in INTEGERS or int(length) < 1:  # type: ignore[arg-type]
+        if not isinstance(length, int) or kind_of(length) not in INTEGERS or length < 1:
             raise PreconditionFailed(f"Invalid argument {term(length)}, '{LENGTH}' must be a positive integer")
 
     def open(self, vhost: "VirtualHost") -> None:
         self._vhost = vhost
         self._history = make_hidden_queue(vhost, self.name, f"history of {self.title}")
         settings = QueueSettings()
-        settings.max_length = int(self.arguments.get(LENGTH, LENGTH_DEFAULT))  # type: ignore[arg-type]
+        length = self.arguments.get(LENGTH, LENGTH_DEFAULT)
+        assert isinstance(length, int)
+        settings.max_length = int(length)
         settings.stay_of = for_ever
         self._history.apply(settings, vhost.now)
 

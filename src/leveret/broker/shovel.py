@@ -6,7 +6,7 @@ RabbitMQ's own checks, what could not be put on the wire later is refused too.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from leveret.broker.arguments import CHECKS, CONSUMER_CHECKS
 from leveret.errors import AMQPError, PreconditionFailed
@@ -23,7 +23,7 @@ RECONNECT_DELAY_S = 5
 NEVER, QUEUE_LENGTH = "never", "queue-length"
 ON_CONFIRM, ON_PUBLISH, NO_ACK = "on-confirm", "on-publish", "no-ack"
 
-Checks = dict[str, Callable[[str, Any], str | None]]
+Checks = dict[str, Callable[[str, object], str | None]]
 Enters = Callable[[str], str | None]
 
 
@@ -65,7 +65,7 @@ class ShovelDefinition:
     reconnect_delay_s: float
 
 
-def check_shovel(name: str, value: Any, enters: Enters | None = None) -> None:
+def check_shovel(name: str, value: object, enters: Enters | None = None) -> None:
     """Refuse a parameter that cannot be run; `enters` says what is wrong with a vhost of this broker, for who sets it."""
     faults = list(_faults(name, value, enters))
     if faults:
@@ -106,7 +106,7 @@ def _uris(value: str | list[str]) -> tuple[Uri, ...]:
 # The faults of the whole
 
 
-def _faults(name: str, value: Any, enters: Enters | None) -> list[str]:
+def _faults(name: str, value: object, enters: Enters | None) -> list[str]:
     if not isinstance(value, dict):
         return [f"{name} not a list {term(value)}"]
     for key in ("src-protocol", "dest-protocol"):
@@ -125,7 +125,7 @@ def _faults(name: str, value: Any, enters: Enters | None) -> list[str]:
     return faults + _checked(name, value, {**CHECKED, "src-uri": _uri(enters), "dest-uri": _uri(enters)}, MANDATORY)
 
 
-def _checked(name: str, value: Any, checks: Checks, mandatory: tuple[str, ...] = ()) -> list[str]:
+def _checked(name: str, value: object, checks: Checks, mandatory: tuple[str, ...] = ()) -> list[str]:
     """The faults of an object's keys and values."""
     if value == []:
         value = {}  # RabbitMQ: as an empty object may be written
@@ -147,39 +147,39 @@ def _checked(name: str, value: Any, checks: Checks, mandatory: tuple[str, ...] =
 # The faults of one value; None if it has none
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _text(key: str, value: Any) -> str | None:
+def _text(key: str, value: object) -> str | None:
     return None if isinstance(value, str) else f"{key} should be binary, actually was {term(value)}"
 
 
-def _short(key: str, value: Any) -> str | None:
+def _short(key: str, value: object) -> str | None:
     """A name or a routing key."""
     size = len(value.encode(errors="surrogateescape")) if isinstance(value, str) else 0
     return f"{key} should be less than 255 bytes, actually was {size}" if size > 255 else _text(key, value)
 
 
-def _number(key: str, value: Any) -> str | None:
+def _number(key: str, value: object) -> str | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return None
     return f"{key} should be a number, actually was {term(value)}"
 
 
-def _prefetch(key: str, value: Any) -> str | None:
+def _prefetch(key: str, value: object) -> str | None:
     fault = _number(key, value)
     if fault is None and not (_is_integer(value) and 0 <= value <= PREFETCH_MAX):
         return f"{key} should be a whole number from 0 to {PREFETCH_MAX}, actually was {term(value)}"
     return fault
 
 
-def _boolean(key: str, value: Any) -> str | None:
+def _boolean(key: str, value: object) -> str | None:
     return None if isinstance(value, bool) else f"{key} should be boolean, actually was {term(value)}"
 
 
-def _one_of(*values: str) -> Callable[[str, Any], str | None]:
-    def check(key: str, value: Any) -> str | None:
+def _one_of(*values: str) -> Callable[[str, object], str | None]:
+    def check(key: str, value: object) -> str | None:
         if not isinstance(value, str) or value in values:
             return _text(key, value)
         return f"{key} should be one of {term(list(values))}, actually was {term(value)}"
@@ -187,16 +187,16 @@ def _one_of(*values: str) -> Callable[[str, Any], str | None]:
     return check
 
 
-def _delete_after(key: str, value: Any) -> str | None:
+def _delete_after(key: str, value: object) -> str | None:
     if value in (NEVER, QUEUE_LENGTH) or (_is_integer(value) and value >= 0):
         return None
     return f'{key} should be a number greater than or equal to 0, "{NEVER}" or "{QUEUE_LENGTH}", actually was {term(value)}'
 
 
-def _arguments(known: Checks) -> Callable[[str, Any], str | None]:
+def _arguments(known: Checks) -> Callable[[str, object], str | None]:
     """A field table with these keys. RabbitMQ: what they mean is for the broker to say that gets them."""
 
-    def check(key: str, value: Any) -> str | None:
+    def check(key: str, value: object) -> str | None:
         faults = _checked(key, value, known)
         return "\n".join(faults) if faults else _encodable(key, value)
 
@@ -224,10 +224,10 @@ def _properties(key: str, value: Any) -> str | None:
     return None
 
 
-def _uri(enters: Enters | None) -> Callable[[str, Any], str | None]:
+def _uri(enters: Enters | None) -> Callable[[str, object], str | None]:
     """A URI, or several."""
 
-    def check(key: str, value: Any) -> str | None:
+    def check(key: str, value: object) -> str | None:
         if isinstance(value, str):
             return _uri_fault(value, enters)
         if not isinstance(value, list):
@@ -253,7 +253,7 @@ def _uri_fault(text: str, enters: Enters | None) -> str | None:
     return enters(uri.vhost) if uri.local and enters is not None else None
 
 
-def _anything(key: str, value: Any) -> str | None:
+def _anything(key: str, value: object) -> str | None:
     return None
 
 

@@ -3,7 +3,7 @@
 What is there already when a limit is set stays.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leveret.errors import NotAllowed, PreconditionFailed
 from leveret.terms import term
@@ -16,7 +16,7 @@ VHOST_LIMITS = ("max-connections", "max-queues")
 USER_LIMITS = ("max-connections", "max-channels")
 
 
-def check_limits(limits: Any, known: tuple[str, ...], title: str) -> None:
+def check_limits(limits: object, known: tuple[str, ...], title: str) -> None:
     """Refuse limits that do not exist, or are no integers; less than 0 is no limit."""
     if not isinstance(limits, dict):
         raise PreconditionFailed(f"{title} not a list {term(limits)}")
@@ -38,6 +38,15 @@ def check_queue_limit(vhost: "VirtualHost", name: str) -> None:
     limit = vhost.limits.get("max-queues")
     if reached(limit, len(vhost.queues)):
         raise PreconditionFailed(f"cannot declare queue '{name}': queue limit in vhost '{vhost.name}' ({limit}) is reached")
+
+
+def check_channel_limit(user: "User") -> None:
+    """Refuse one more channel of a user who may have no more."""
+    limit = user.limits.get("max-channels")
+    if limit is not None and reached(limit, user.channel_count()):
+        raise NotAllowed(
+            f"number of channels opened for user '{user.name}' has reached the maximum allowed user limit of ({limit})"
+        )
 
 
 def check_connection_limits(vhost: "VirtualHost", user: "User", refused: str) -> None:

@@ -119,7 +119,7 @@ def warn_left_out(kind: str, items: list[Facts]) -> None:
     log.warning("not exported, since a name in it is no text: %s", titles)
 
 
-def is_text(value: Any) -> bool:
+def is_text(value: object) -> bool:
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:

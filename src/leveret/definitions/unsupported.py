@@ -109,7 +109,7 @@ def _bad_patterns(facts: Facts, names: tuple[str, ...]) -> Lacking | None:
     return None
 
 
-def plain_type(kind: Any) -> str | None:
+def plain_type(kind: object) -> str | None:
     """A type of queue as users call it. RabbitMQ: some versions write the names of its modules."""
     if kind in (None, "", "undefined", "null"):
         return None

@@ -10,6 +10,7 @@ from leveret.broker.dispatch import cancel, dispatch, subscribe
 from leveret.broker.queue import Queue
 from leveret.errors import ChannelError, NotAllowed, NotImplementedFault, PreconditionFailed, ResourceLocked
 from leveret.protocol.confirms import Confirms
+from leveret.protocol.consumers import tracer
 from leveret.protocol.pending import AfterPage
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import check_reply_consumer, close_reply_to, open_reply_to
@@ -73,20 +74,20 @@ def on_basic_qos(channel: "Channel", m: BasicQos) -> None:
     # RabbitMQ: without `global` the limit is for each consumer started from now on, and the channel's own is lifted; with
     # it, for the channel. The answer goes before what there is room for now.
     if not m.global_:
-        channel.prefetch = Window(m.prefetch_count, m.prefetch_size)
+        channel.consumers.prefetch = Window(m.prefetch_count, m.prefetch_size)
     channel.shared.count_limit = m.prefetch_count if m.global_ else 0
     channel.shared.size_limit = m.prefetch_size if m.global_ else 0
     reply(channel, False, BasicQosOk())
-    channel.resume_consumers()
+    channel.consumers.resume()
 
 
 def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
     name = channel.queue_name(m.queue)
-    if m.consumer_tag in channel.consumers:
+    if m.consumer_tag in channel.consumers.by_tag:
         raise NotAllowed(f"attempt to reuse consumer tag '{m.consumer_tag}'")
     if name == REPLY_TO:
         check_reply_consumer(channel, m.no_ack)
-        consumer = channel.reply_consumer = _subscriber(channel, m, open_reply_to(channel), Window())
+        consumer = channel.consumers.for_replies = _subscriber(channel, m, open_reply_to(channel), Window())
     else:
         channel.session.rights.check_queue("read", name)
         queue = channel.vhost.queue(name, channel.session)
@@ -97,7 +98,7 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         # RabbitMQ: quorum queues know no exclusive consumers.
         if queue_type(queue.arguments) != "quorum":
             queue.rotation.check_new(consumer, queue.title)
-        channel.consumers[consumer.tag] = consumer
+        channel.consumers.by_tag[consumer.tag] = consumer
     # The answer goes before the first message.
     reply(channel, m.no_wait, BasicConsumeOk(consumer.tag))
     subscribe(consumer.queue, consumer)
@@ -111,24 +112,24 @@ def _subscriber(channel: "Channel", m: BasicConsume, queue: Queue, shared: Windo
         channel.unacked,
         channel.counters,
         channel.counters.breakdown_for(queue.counters),
-        channel.on_consumer_cancelled,
+        channel.consumers.on_cancelled,
         no_ack=m.no_ack,
         exclusive=m.exclusive,
-        window=Window(channel.prefetch.count_limit, channel.prefetch.size_limit),
+        window=Window(channel.consumers.prefetch.count_limit, channel.consumers.prefetch.size_limit),
         shared=shared,
         arguments=m.arguments,
         priority=priority_of(m.arguments),
     )
     consumer.queue = queue
-    consumer.trace = channel.tracer()
+    consumer.trace = tracer(channel)
     return consumer
 
 
 def on_basic_cancel(channel: "Channel", m: BasicCancel) -> None:
-    if channel.reply_consumer is not None and channel.reply_consumer.tag == m.consumer_tag:
+    if channel.consumers.for_replies is not None and channel.consumers.for_replies.tag == m.consumer_tag:
         close_reply_to(channel)
-    elif m.consumer_tag in channel.consumers:
-        consumer = channel.consumers.pop(m.consumer_tag)
+    elif m.consumer_tag in channel.consumers.by_tag:
+        consumer = channel.consumers.by_tag.pop(m.consumer_tag)
         queue: Queue = consumer.queue
         cancel(queue, consumer)
         # RabbitMQ: an auto-delete queue is gone before its last consumer hears cancel-ok, and so for the next method.

@@ -1,13 +1,14 @@
 cimport cython
 from leveret.broker.broker cimport Broker
 from leveret.broker.consumer cimport Consumer, Window
-from leveret.broker.dispatch cimport cancel, dispatch, push, resume
+from leveret.broker.dispatch cimport dispatch, push, resume
 from leveret.broker.message cimport Entry, Message, Origin, new_message
 from leveret.broker.queue cimport Queue
 from leveret.broker.counters cimport Counters
 from leveret.protocol.ack_run cimport settle_run
 from leveret.protocol.confirms cimport Confirms
 from leveret.protocol.incoming cimport Incoming
+from leveret.protocol.consumers cimport Consumers
 from leveret.protocol.route cimport Route, Routes
 from leveret.protocol.session cimport Session
 from leveret.protocol.unacked cimport Unacked
@@ -37,16 +38,12 @@ cdef class Channel:
     cdef public object transaction
     cdef public Unacked unacked
     cdef public object deadlines
-    cdef public dict consumers
+    cdef public Consumers consumers
     cdef public Window shared
-    cdef public Window prefetch
     cdef public str last_queue_name
-    cdef public object reply_consumer
-    cdef public list held_cancels
     cdef public list queues_waiting
     cdef public Counters counters
     cdef public Routes routes
-    cdef Py_ssize_t _turn
     cdef Py_ssize_t _body_max
 
     @cython.locals(kind=int, p=Octets, start=Py_ssize_t, index="unsigned long")

@@ -7,15 +7,13 @@ basic.nack, basic.reject. The other methods are decoded and handled by `topology
   (2) A channel that was closed for an error ignores everything but channel.close and channel.close-ok, and cannot be opened.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.budget import OCTETS_A_UNIT
 from leveret.broker.consumer import Consumer, Window
 from leveret.broker.counters import Counters
-from leveret.broker.dispatch import cancel, dispatch, push, resume
+from leveret.broker.dispatch import dispatch, push, resume
 from leveret.broker.message import Entry, Message, new_message
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
@@ -31,6 +29,7 @@ from leveret.errors import (
 )
 from leveret.protocol.ack_run import settle_run
 from leveret.protocol.confirms import Confirms
+from leveret.protocol.consumers import Consumers
 from leveret.protocol.deadlines import Deadlines
 from leveret.protocol.departure import Departure
 from leveret.protocol.expiration import PAST, parse_expiration, ttl_until
@@ -43,7 +42,7 @@ from leveret.protocol.session import Session
 from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, nothing, settlement
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
-from leveret.protocol.trace import trace_delivery, trace_publish
+from leveret.protocol.trace import trace_publish
 from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
 from leveret.wire.content import (
@@ -68,7 +67,8 @@ from leveret.wire.spec import (
     FRAME_END,
     FRAME_HEADER,
     FRAME_METHOD,
-    BasicCancel,
+    BasicNack,
+    BasicReject,
     BasicReturn,
     ChannelClose,
     ChannelCloseOk,
@@ -90,20 +90,16 @@ class Channel:
 
     __slots__ = (
         "_body_max",
-        "_turn",
         "broker",
         "confirms",
         "consumers",
         "counters",
         "deadlines",
-        "held_cancels",
         "incoming",
         "last_queue_name",
         "number",
         "output",
-        "prefetch",
         "queues_waiting",
-        "reply_consumer",
         "routes",
         "session",
         "shared",
@@ -127,19 +123,14 @@ class Channel:
         self.transaction: Transaction | None = None
         self.unacked = Unacked()
         self.deadlines = Deadlines()
-        self.consumers: dict[str, Subscriber] = {}
-        self.shared = Window()
-        self.prefetch = Window()
+        self.consumers = Consumers(number, session)
+        # Theirs: each acknowledgement looks at it.
+        self.shared: Window = self.consumers.shared
         self.last_queue_name = ""
-        # Not one of the others: RabbitMQ lets one of those have its tag.
-        self.reply_consumer: Subscriber | None = None
         # Queues that go on when the commit in hand is answered.
         self.queues_waiting: list[Queue] = []
-        # What is said of cancelled consumers when an answer that goes first has gone.
-        self.held_cancels: list[Method] | None = None
         self.counters = Counters()
         self.routes = Routes(session, self.counters)
-        self._turn = 0
         self._body_max = min(self.output.frame_max, self.broker.settings.message_size_max)
 
     # Frames
@@ -462,12 +453,12 @@ class Channel:
         self.counters.ack += count
         part.ack += count
         if self.shared.limited():
-            self.resume_consumers()
+            self.consumers.resume()
         elif consumer is not None and not consumer.active:
             resume(queue, consumer)
 
     def _settle_run(self, reader: FrameReader, queue: Queue, consumer: Consumer) -> int:
-        if self.shared.limited() and (len(self.consumers) != 1 or self.reply_consumer is not None):
+        if self.shared.limited() and (len(self.consumers) != 1 or self.consumers.for_replies is not None):
             # Each acknowledgement makes room for another one of those who share it.
             return 0
         return settle_run(reader, self.number, self.unacked, queue, consumer, self.broker.work.budget)
@@ -499,17 +490,18 @@ class Channel:
 
     def _on_basic_nack(self, index: int, reader: FrameReader) -> None:
         method = decode_method(index, reader.payload(), 4, reader.stop - reader.start)
-        tag: int = method.delivery_tag  # type: ignore[attr-defined]
+        assert isinstance(method, BasicNack | BasicReject)
+        tag = method.delivery_tag
         entry = None
         entries: list[Entry] | None
-        if index == BASIC_NACK and method.multiple:  # type: ignore[attr-defined]
+        if isinstance(method, BasicNack) and method.multiple:
             entries = self.unacked.take_up_to(tag, self.session.reads)
         else:
             entry = self.unacked.take(tag)
             entries = None if entry is None else [entry]
         if entries is None:
             raise PreconditionFailed(f"unknown delivery tag {tag}")
-        self.settle(entries, REQUEUED if method.requeue else REJECTED)  # type: ignore[attr-defined]
+        self.settle(entries, REQUEUED if method.requeue else REJECTED)
 
     # State
 
@@ -524,7 +516,7 @@ class Channel:
     def after_settling(self) -> None:
         """Let all consumers go on if they share a window in which there is room now."""
         if self.shared.limited():
-            self.resume_consumers()
+            self.consumers.resume()
 
     def after_commit(self) -> None:
         """The commit is answered: let those go on for whom it has made room."""
@@ -532,60 +524,6 @@ class Channel:
         self.after_settling()
         for queue in queues:
             dispatch(queue)
-
-    def resume_consumers(self) -> None:
-        """Count in again every consumer that may have room, beginning with another one each time."""
-        consumers = self._all_consumers()
-        if not consumers:
-            return
-        self._turn += 1
-        first = self._turn % len(consumers)
-        waiting = [consumer for consumer in consumers[first:] + consumers[:first] if not consumer.active]
-        for consumer in waiting:
-            consumer.queue.rotation.activate(consumer)
-        for consumer in waiting:
-            dispatch(consumer.queue)
-
-    def _all_consumers(self) -> list[Subscriber]:
-        consumers = list(self.consumers.values())
-        if self.reply_consumer is not None:
-            consumers.append(self.reply_consumer)
-        return consumers
-
-    def recheck(self) -> None:
-        """Rights, or whether the vhost is traced, have changed."""
-        for consumer in self._all_consumers():
-            queue = consumer.queue
-            consumer.trace = self.tracer()
-            if consumer is not self.reply_consumer and not self.session.rights.allows("read", queue.name):
-                cancel(queue, consumer)
-                self.on_consumer_cancelled(consumer)
-
-    def tracer(self) -> Callable[[Message, str, bool], None] | None:
-        """What a delivery is shown to; None if the vhost is not traced."""
-        return partial(trace_delivery, self) if self.vhost.tracing else None
-
-    def on_consumer_cancelled(self, consumer: Subscriber) -> None:
-        """A consumer's queue is gone, or the right to read it."""
-        if self.consumers.get(consumer.tag) is not consumer:
-            # It was cancelled, or its channel closed, before this could be said.
-            return
-        del self.consumers[consumer.tag]
-        if not self.session.capable("consumer_cancel_notify"):
-            return
-        cancel = BasicCancel(consumer.tag, no_wait=True)
-        if self.held_cancels is not None:
-            self.held_cancels.append(cancel)
-        else:
-            self.output.write_method(self.number, cancel)
-
-    def answer_before_cancels(self, answer: Method) -> None:
-        """Answer, and then tell of the consumers that were cancelled since `held_cancels` was set."""
-        self.output.write_method(self.number, answer)
-        for told in self.held_cancels or ():
-            self.output.write_method(self.number, told)
-        self.held_cancels = None
-        self.output.wake()
 
     def close(self) -> None:
         """Close as the client asked: give everything back, then say so."""
@@ -608,11 +546,6 @@ class Channel:
         self.output.write_method(self.number, close)
         self.session.do(Departure(self.vhost, [self], [], nothing))
 
-    def hold_deliveries(self) -> None:
-        """Give its consumers nothing more: there is no room in the window that they share."""
-        self.shared.count_limit = 1
-        self.shared.count += 1
-
     def stop(self) -> list[Subscriber]:
         """Stop publishing and consuming, for good: the consumers, which must leave now. It counts with its vhost's then."""
         self.stopped = True
@@ -621,8 +554,7 @@ class Channel:
         self.routes.forget()
         self.vhost.counters.add(self.counters)
         self.counters = self.routes.counters = Counters()
-        consumers = list(self.consumers.values())
-        self.consumers = {}
+        consumers = self.consumers.leave()
         # The answer they waited for never comes.
         for queue in self.queues_waiting:
             queue.defer_dispatch()

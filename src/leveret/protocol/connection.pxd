@@ -3,6 +3,7 @@ from leveret.broker.broker cimport Broker
 from leveret.broker.work cimport Work
 from leveret.protocol.channel cimport Channel
 from leveret.protocol.incoming cimport Incoming
+from leveret.protocol.heartbeat cimport Heartbeat
 from leveret.protocol.session cimport Session
 from leveret.wire.frames cimport FrameReader
 from leveret.wire.output cimport Output
@@ -21,15 +22,12 @@ cdef class Connection:
     cdef public bint after_large
     cdef public long long connected_at
     cdef public long long tick_at
-    cdef public long long heartbeat_ms
+    cdef public Heartbeat heartbeat
     cdef public long channel_max
     cdef public dict client_properties
     cdef public str mechanism
     cdef object _handshake
-    cdef bytes _header
     cdef Channel _channel
-    cdef long long _received_at
-    cdef long long _sent_at
     cdef long long _ack_check_at
 
     cpdef receive(self, bytes data, long long now)
@@ -41,8 +39,8 @@ cdef class Connection:
     cpdef throttle_changed(self, long long now)
     cpdef go_on(self, long long now)
     cdef _set_time(self, long long now)
-    @cython.locals(channel=Channel)
     cpdef list take_output(self, long long now)
+    @cython.locals(heartbeat=Heartbeat)
     cdef _tick_heartbeat(self, long long now)
     @cython.locals(work=Work)
     cdef _pass(self)
@@ -59,9 +57,7 @@ cdef class Connection:
     cdef _begin_running(self, object handshake)
     cdef _on_frame_while_closing(self, FrameReader reader)
     cdef _close(self, object error)
-    cdef _close_method(self, object error)
     cdef _fail(self, object error)
     cdef _ignore_input(self)
     cdef _fail_handshake(self, object handshake, object error)
-    cdef _leave_pending(self)
-    cdef _release(self, object done)
+    cdef _end_channels(self, object done)

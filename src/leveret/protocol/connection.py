@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.broker.broker import Broker
-from leveret.broker.tenant_limit import reached
+from leveret.broker.tenant_limit import check_channel_limit
 from leveret.errors import (
     AccessRefused,
     AMQPError,
@@ -28,16 +28,16 @@ from leveret.errors import (
     InternalError,
     MalformedString,
     NotAllowed,
-    PreconditionFailed,
     UnexpectedFrame,
 )
 from leveret.protocol.channel import Channel
-from leveret.protocol.deadlines import look_every_ms
-from leveret.protocol.departure import Departure
+from leveret.protocol.deadlines import close_overdue, look_every_ms
+from leveret.protocol.departure import Departure, end_channels
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
+from leveret.protocol.heartbeat import NEVER, Heartbeat
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.peer import Peer
-from leveret.protocol.pending import AfterPage, AfterRemoval, AfterSync, AfterTask
+from leveret.protocol.pending import awaits_storage, leave_pending
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import nothing
 from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, HANDSHAKE, HEADER, IGNORING_INPUT, RUNNING
@@ -60,7 +60,6 @@ from leveret.wire.spec import (
 # RabbitMQ: who is not trusted yet, or has lost step, waits this long for the end of the connection.
 SILENT_CLOSE_MS = 3000
 CLOSING_MS = 30_000
-NEVER = 1 << 62
 # To copy as much costs more than to read twice.
 LARGE_FROM = 128 * 1024
 
@@ -74,16 +73,13 @@ class Connection:
         "_ack_check_at",
         "_channel",
         "_handshake",
-        "_header",
-        "_received_at",
-        "_sent_at",
         "after_large",
         "broker",
         "channel_max",
         "client_properties",
         "connected_at",
         "ended",
-        "heartbeat_ms",
+        "heartbeat",
         "mechanism",
         "name",
         "output",
@@ -106,22 +102,19 @@ class Connection:
         self.after_large = False
         self.connected_at = now
         self.tick_at = now + TIMEOUT_MS
-        self.heartbeat_ms = 0
+        self.heartbeat = Heartbeat(now)
         self.channel_max = 0
         self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
         self._handshake: Handshake | None = Handshake(broker, peer)
-        self._header = b""
         self._channel: Channel | None = None
-        self._received_at = now
-        self._sent_at = now
         self._ack_check_at = NEVER
 
     # What the server calls
 
     def receive(self, data: bytes, now: int) -> None:
         """Take bytes that have arrived at `now` (ms)."""
-        self._received_at = now
+        self.heartbeat.received_at = now
         self._set_time(now)
         if self.state == HEADER:
             data = self._on_protocol_header(data)
@@ -142,7 +135,7 @@ class Connection:
         if state == HEADER or state == IGNORING_INPUT or self.session.filling is not None:  # noqa: PLR1714, SIM109 - as above
             self.receive(bytes(buffer[:size]), now)
             return
-        self._received_at = now
+        self.heartbeat.received_at = now
         self.after_large = False
         self.session.reads += 1
         self._set_time(now)
@@ -170,7 +163,7 @@ class Connection:
 
     def seen_alive(self, now: int) -> None:
         """The client is alive, as something other than its bytes has shown."""
-        self._received_at = now
+        self.heartbeat.received_at = now
 
     def go_on(self, now: int) -> None:
         """Go on where a spent budget stopped."""
@@ -193,30 +186,16 @@ class Connection:
 
     def take_output(self, now: int) -> list[bytearray | memoryview]:
         """Everything to be sent, confirms included; the caller's from now on."""
-        confirming = self.session.confirming
         # A message that is still on its way to its queues is not confirmed.
-        if confirming and self.session.pending is None:
-            self.session.confirming = []
-            for channel in confirming:
-                if channel.confirms is not None:
-                    channel.confirms.tell(self.output)
-                    if channel.confirms.told != channel.confirms.published:
-                        self.session.confirming.append(channel)
-        self._sent_at = now
+        if self.session.confirming and self.session.pending is None:
+            self.session.tell_confirms()
+        self.heartbeat.sent_at = now
         return self.output.take()
-
-    def lose_confirms(self) -> None:
-        """Storage has failed: refuse what waits for it."""
-        for channel in self.session.confirming:
-            if channel.confirms is not None:
-                channel.confirms.lose(self.output)
-        self.session.confirming = []
-        self.output.wake()
 
     @property
     def awaiting(self) -> bool:
         """Whether it goes on only when storage has written or read something."""
-        return isinstance(self.session.pending, AfterSync | AfterPage | AfterRemoval)
+        return awaits_storage(self.session.pending)
 
     @property
     def status(self) -> str:
@@ -235,14 +214,14 @@ class Connection:
         if not self.broker.throttled:
             self.session.blocked = False
             # Its heartbeats were not read meanwhile.
-            self._received_at = now
+            self.heartbeat.received_at = now
 
     def drained(self, now: int) -> None:
         """The client has read: its consumers may have more."""
         self._set_time(now)
         self.broker.work.budget.begin()
         for channel in list(self.session.channels.values()):
-            channel.resume_consumers()
+            channel.consumers.resume()
         self.broker.work.drain()
 
     def lost(self, now: int) -> None:
@@ -254,8 +233,8 @@ class Connection:
         self._handshake = None
         work = self.broker.work
         work.budget.begin()
-        self._leave_pending()
-        work.add(self._release(nothing))
+        leave_pending(self.session)
+        work.add(self._end_channels(nothing))
         work.drain()
         self.session.filling = None
 
@@ -307,31 +286,17 @@ class Connection:
             return
         self._set_time(now)
         self.broker.work.budget.begin()
-        for channel in list(self.session.channels.values()):
-            overdue = channel.deadlines.overdue(channel.unacked, now, timeout)
-            if overdue is not None and channel.state == CHANNEL_OPEN:
-                error = PreconditionFailed(
-                    f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {overdue} ms. "
-                    "This timeout value can be configured, see consumers doc guide to learn more"
-                )
-                log.error("%s: channel %d: %s", self.name, channel.number, error.reply_text)
-                channel.fail(error, 0)
-                if self.busy:
-                    break
+        close_overdue(self.session, now, timeout)
         self.broker.work.drain()
 
     def _tick_heartbeat(self, now: int) -> None:
-        interval = self.heartbeat_ms
-        if not interval:
-            self.tick_at = NEVER
-        elif now - self._received_at >= 2 * interval and not self.session.pending and not self.session.blocked:
-            log.error("%s: missed heartbeats from client, timeout: %ds", self.name, interval // 1000)
+        heartbeat = self.heartbeat
+        if heartbeat.is_missed(now) and not self.session.pending and not self.session.blocked:
+            log.error("%s: missed heartbeats from client, timeout: %ds", self.name, heartbeat.interval_ms // 1000)
             self.ended = True
-            self.tick_at = NEVER
-        else:
-            if now - self._sent_at >= interval // 2:
-                self.output.write(HEARTBEAT)
-            self.tick_at = now + interval // 2
+        elif heartbeat.is_due(now):
+            self.output.write(HEARTBEAT)
+        self.tick_at = NEVER if self.ended else heartbeat.next_at(now)
 
     # The pass
 
@@ -415,12 +380,7 @@ class Connection:
             raise NotAllowed(
                 f"number of channels opened ({len(channels)}) has reached the negotiated channel_max ({self.channel_max})"
             )
-        user = self.session.user
-        limit = user.limits.get("max-channels")
-        if limit is not None and reached(limit, user.channel_count()):
-            raise NotAllowed(
-                f"number of channels opened for user '{user.name}' has reached the maximum allowed user limit of ({limit})"
-            )
+        check_channel_limit(self.session.user)
         channel = Channel(number, self.session)
         channels[number] = channel
         self.broker.churn.channels_opened += 1
@@ -428,21 +388,18 @@ class Connection:
 
     def _on_protocol_header(self, data: bytes) -> bytes:
         """Take the protocol header, which may come in pieces; return what follows it."""
-        missing = HEADER_SIZE - len(self._header)
-        self._header += data[:missing]
-        if len(self._header) < HEADER_SIZE:
-            return b""
-        if self._header in ACCEPTED_HEADERS:
-            assert self._handshake is not None
+        handshake = self._handshake
+        assert handshake is not None
+        rest = handshake.take_header(data)
+        if handshake.header in ACCEPTED_HEADERS:
             self.state = HANDSHAKE
-            self.output.write_method(0, self._handshake.start())
-        else:
-            log.error("%s: bad protocol header %r", self.name, self._header)
+            self.output.write_method(0, handshake.start())
+        elif len(handshake.header) == HEADER_SIZE:
+            log.error("%s: bad protocol header %r", self.name, handshake.header)
             self.state = IGNORING_INPUT
             self.ended = True
             self.output.write(PROTOCOL_HEADER)
-        self._header = b""
-        return data[missing:]
+        return rest
 
     # Channel 0
 
@@ -464,7 +421,7 @@ class Connection:
         elif isinstance(method, ConnectionClose):
             self.state = CLOSING
             self.tick_at = self.session.now + CLOSING_MS
-            self.session.do(self._release(self._closed))
+            self.session.do(self._end_channels(self._closed))
         elif isinstance(method, ConnectionUpdateSecret):
             self.output.write_method(0, ConnectionUpdateSecretOk())
         else:
@@ -486,12 +443,11 @@ class Connection:
         self.client_properties = handshake.client_properties
         self.mechanism = handshake.mechanism
         self.channel_max = handshake.channel_max
-        self.heartbeat_ms = handshake.heartbeat_s * 1000
+        self.heartbeat.interval_ms = handshake.heartbeat_s * 1000
         self.state = RUNNING
         self._handshake = None
-        self.tick_at = session.now + self.heartbeat_ms // 2 if self.heartbeat_ms else NEVER
         self._ack_check_at = session.now + look_every_ms(self.broker.settings.ack_timeout_ms)
-        self.tick_at = min(self.tick_at, self._ack_check_at)
+        self.tick_at = min(self.heartbeat.next_at(session.now), self._ack_check_at)
         self.output.write_method(0, ConnectionOpenOk())
         log.info("%s: user '%s' granted access to vhost '%s'", self.name, session.user.name, session.vhost.name)
 
@@ -508,7 +464,11 @@ class Connection:
         self.output.write_method(0, ConnectionCloseOk())
         self.state = CLOSED
         # RabbitMQ: as long as a client may be silent, if that is less.
-        self.tick_at = self.session.now + min(CLOSING_MS, self.heartbeat_ms or CLOSING_MS)
+        self.tick_at = self.session.now + min(CLOSING_MS, self.heartbeat.interval_ms or CLOSING_MS)
+
+    def _end_channels(self, done: Callable[[], None]) -> Departure:
+        self._channel = None
+        return end_channels(self.session, done)
 
     # Errors
 
@@ -521,9 +481,8 @@ class Connection:
             # RabbitMQ: a close has been said already, there is no second one.
             self._ignore_input()
             return
-        number = self.reader.channel
-        channel = self.session.channels.get(number)
-        log.error("%s: channel %d: %s", self.name, number, error.reply_text)
+        channel = self.session.channels.get(self.reader.channel)
+        log.error("%s: channel %d: %s", self.name, self.reader.channel, error.reply_text)
         if isinstance(error, MalformedString):
             self.session.method_index = 0
         if channel is not None and not error.hard:
@@ -536,16 +495,12 @@ class Connection:
     def _close(self, error: AMQPError) -> None:
         self.state = CLOSING
         self.tick_at = self.session.now + CLOSING_MS
-        self._leave_pending()
-        leave = self._release(nothing)
-        self.output.write_method(0, self._close_method(error))
+        leave_pending(self.session)
+        leave = self._end_channels(nothing)
+        self.output.write_method(0, close_method(error, self.session.method_index))
         # What is left of it is everybody's work: nobody here waits for it, and this may not be the client's own pass.
         if not leave.run(self.broker.work.budget):
             self.broker.work.add(leave)
-
-    def _close_method(self, error: AMQPError) -> ConnectionClose:
-        index = self.session.method_index
-        return ConnectionClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)
 
     def _ignore_input(self) -> None:
         """Read no more, and end soon: time enough for the client to read why."""
@@ -562,25 +517,9 @@ class Connection:
         if isinstance(error, AccessRefused):
             # RabbitMQ: no method is blamed; the answer comes at once, and the socket is held: guessing must take its time.
             self.session.method_index = 0
-        self.output.write_method(0, self._close_method(error))
+        self.output.write_method(0, close_method(error, self.session.method_index))
 
-    def _leave_pending(self) -> None:
-        """Have the task in hand finished as everybody's work, unless it only waits: nobody here does any more."""
-        pending = self.session.pending
-        if pending is not None and not self.awaiting and not isinstance(pending, AfterTask):
-            self.broker.work.add(pending)
-        self.session.pending = None
 
-    def _release(self, done: Callable[[], None]) -> Departure:
-        """Have nothing more to do with channels and exclusive queues; the task that ends them."""
-        session = self.session
-        vhost = None if session.on_shut is None else session.vhost
-        leave = Departure(vhost, list(session.channels.values()), session.exclusive_queues, done)
-        session.channels = {}
-        session.confirming = []
-        # It has to be read, if only for its close-ok.
-        session.blocked = False
-        self._channel = None
-        session.exclusive_queues = []
-        session.leave()
-        return leave
+def close_method(error: AMQPError, index: int) -> ConnectionClose:
+    """The close that says this error, made by the method `index`."""
+    return ConnectionClose(error.code, error.reply_text, index >> 16, index & 0xFFFF)

@@ -6,7 +6,17 @@ tag noted long enough ago is overdue. So it is found out late by up to the time 
 RabbitMQ: of a channel's deliveries only the oldest is looked at, and its queue may have a timeout of its own.
 """
 
+import logging
+from typing import TYPE_CHECKING
+
+from leveret.errors import PreconditionFailed
+from leveret.protocol.states import CHANNEL_OPEN
 from leveret.protocol.unacked import Unacked
+
+if TYPE_CHECKING:
+    from leveret.protocol.session import Session
+
+log = logging.getLogger("leveret.connection")
 
 LOOK_MS = 60_000
 NOTES_MAX = 1024
@@ -45,3 +55,18 @@ class Deadlines:
         own = unacked.entry(first).queue.settings.consumer_timeout_ms
         limit = own if own is not None else timeout_ms or None
         return limit if limit is not None and now - self._noted[0][0] >= limit else None
+
+
+def close_overdue(session: "Session", now: int, timeout_ms: int) -> None:
+    """Close the channels on which the client keeps a delivery for too long, until one must be closed in pieces."""
+    for channel in list(session.channels.values()):
+        overdue = channel.deadlines.overdue(channel.unacked, now, timeout_ms)
+        if overdue is not None and channel.state == CHANNEL_OPEN:
+            error = PreconditionFailed(
+                f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {overdue} ms. "
+                "This timeout value can be configured, see consumers doc guide to learn more"
+            )
+            log.error("%s: channel %d: %s", session.connection_name, channel.number, error.reply_text)
+            channel.fail(error, 0)
+            if session.pending is not None:
+                break

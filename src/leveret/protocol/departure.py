@@ -18,6 +18,7 @@ from leveret.protocol.subscriber import Subscriber
 if TYPE_CHECKING:
     from leveret.broker.vhost import VirtualHost
     from leveret.protocol.channel import Channel
+    from leveret.protocol.session import Session
 
 # What these cost in the budget of a pass.
 CHANNEL_COST = 20
@@ -41,7 +42,7 @@ class Departure(Task):
         self._consumers: list[Subscriber] | None = None
         self._left: list[Queue] = []
         for channel in channels:
-            channel.hold_deliveries()
+            channel.consumers.hold()
 
     def run(self, budget: Budget) -> bool:
         while self._channels:
@@ -72,3 +73,16 @@ class Departure(Task):
         self._consumers = None
         self._left = []
         return True
+
+
+def end_channels(session: "Session", done: Callable[[], None]) -> Departure:
+    """Have nothing more to do with a connection's channels and exclusive queues; the task that ends them."""
+    vhost = None if session.on_shut is None else session.vhost
+    leave = Departure(vhost, list(session.channels.values()), session.exclusive_queues, done)
+    session.channels = {}
+    session.confirming = []
+    # It has to be read, if only for its close-ok.
+    session.blocked = False
+    session.exclusive_queues = []
+    session.leave()
+    return leave

@@ -73,6 +73,7 @@ class Handshake:
         "channel_max",
         "client_properties",
         "frame_max",
+        "header",
         "heartbeat_s",
         "mechanism",
         "peer",
@@ -87,6 +88,7 @@ class Handshake:
     def __init__(self, broker: Broker, peer: Peer) -> None:
         self._broker = broker
         self.peer = peer
+        self.header = b""
         self.state = "starting"
         self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
@@ -98,6 +100,12 @@ class Handshake:
     @property
     def done(self) -> bool:
         return self.state == "running"
+
+    def take_header(self, data: bytes) -> bytes:
+        """Take what is still missing of the protocol header; what follows it."""
+        missing = HEADER_SIZE - len(self.header)
+        self.header += data[:missing]
+        return data[missing:]
 
     def start(self) -> Method:
         """The broker's first method."""

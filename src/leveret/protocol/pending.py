@@ -1,6 +1,7 @@
 """An answer that waits until storage has what it promises; the connection's later frames wait with it."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from leveret.broker.budget import Budget
 from leveret.broker.queue import Queue
@@ -8,6 +9,9 @@ from leveret.broker.queue_tasks import Discard
 from leveret.broker.storage import Storage
 from leveret.broker.vhost_tasks import UnbindTask
 from leveret.broker.work import Task
+
+if TYPE_CHECKING:
+    from leveret.protocol.session import Session
 
 
 class AfterPage(Task):
@@ -73,3 +77,16 @@ class AfterSync(Task):
             return False
         self._done()
         return True
+
+
+def awaits_storage(task: Task | None) -> bool:
+    """Whether it goes on only when storage has written or read something."""
+    return isinstance(task, AfterSync | AfterPage | AfterRemoval)
+
+
+def leave_pending(session: "Session") -> None:
+    """Have the task in hand finished as everybody's work, unless it only waits: nobody here does any more."""
+    pending = session.pending
+    if pending is not None and not awaits_storage(pending) and not isinstance(pending, AfterTask):
+        session.broker.work.add(pending)
+    session.pending = None

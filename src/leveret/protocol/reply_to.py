@@ -28,7 +28,7 @@ ENCODED = bytes([len(NAME)]) + NAME.encode()
 def check_reply_consumer(channel: "Channel", no_ack: bool) -> None:
     if not no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
-    if channel.reply_consumer is not None:
+    if channel.consumers.for_replies is not None:
         raise PreconditionFailed("reply consumer already set")
 
 
@@ -44,9 +44,9 @@ def open_reply_to(channel: "Channel") -> Queue:
 
 def close_reply_to(channel: "Channel") -> None:
     """The consumer of replies leaves, if there is one, and its name is gone."""
-    consumer = channel.reply_consumer
+    consumer = channel.consumers.for_replies
     if consumer is not None:
-        channel.reply_consumer = None
+        channel.consumers.for_replies = None
         leave(consumer.queue, consumer)
         del channel.broker.replies[consumer.queue.name]
         # What it has not read is of no use, here and in storage.
@@ -67,7 +67,7 @@ def with_reply_to(channel: "Channel", message: Message) -> Message:
     properties = properties_of(message.content, message.header_size)
     if properties.reply_to != NAME:
         return message
-    if channel.reply_consumer is None:
+    if channel.consumers.for_replies is None:
         raise PreconditionFailed("fast reply consumer does not exist")
-    properties.reply_to = channel.reply_consumer.queue.name
+    properties.reply_to = channel.consumers.for_replies.queue.name
     return rewritten(message, properties, message.origin)

@@ -1,5 +1,7 @@
+cimport cython
 from leveret.broker.broker cimport Broker
 from leveret.broker.work cimport Task
+from leveret.protocol.confirms cimport Confirms
 from leveret.wire.output cimport Output
 
 cdef class Session:
@@ -28,6 +30,8 @@ cdef class Session:
     cpdef tell_alarm(self)
     cpdef do(self, Task task)
     cpdef bint go_on(self) except -1
+    @cython.locals(confirms=Confirms, confirming=list)
+    cpdef tell_confirms(self)
     cpdef count_incomplete(self, Py_ssize_t size)
     cpdef bint reserve(self, Py_ssize_t size)
     cpdef unreserve(self, Py_ssize_t size)

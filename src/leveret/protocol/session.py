@@ -110,7 +110,7 @@ class Session:
     def recheck(self) -> None:
         """Rights have changed: end what is no longer allowed."""
         for channel in list(self.channels.values()):
-            channel.recheck()
+            channel.consumers.recheck(channel)
 
     def check_throttle(self) -> None:
         """The client publishes: if publishers are stopped, this frame is its last until they are not."""
@@ -140,6 +140,24 @@ class Session:
         if task is not None:
             self.do(task)
         return self.pending is None
+
+    def tell_confirms(self) -> None:
+        """Confirm what may be confirmed now; the channels that have more to tell later stay."""
+        confirming, self.confirming = self.confirming, []
+        for channel in confirming:
+            confirms = channel.confirms
+            if confirms is not None:
+                confirms.tell(self.output)
+                if confirms.told != confirms.published:
+                    self.confirming.append(channel)
+
+    def lose_confirms(self) -> None:
+        """Storage has failed: refuse what waits for it."""
+        for channel in self.confirming:
+            if channel.confirms is not None:
+                channel.confirms.lose(self.output)
+        self.confirming = []
+        self.output.wake()
 
     def own(self, queue: Queue) -> None:
         """Remember an exclusive queue, to delete it with the connection."""

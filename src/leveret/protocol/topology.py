@@ -158,11 +158,11 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
             channel.vhost.remove_queue(queue, by=rights.user_name)
             when_unbound(channel, nothing)
         return
-    channel.held_cancels = []
+    channel.consumers.held_cancels = []
     channel.vhost.remove_queue(queue, by=rights.user_name)
 
     def removed() -> None:
-        channel.session.do(AfterSync(channel.broker.storage, lambda: channel.answer_before_cancels(answer)))
+        channel.session.do(AfterSync(channel.broker.storage, lambda: channel.consumers.answer_before_cancels(answer)))
 
     channel.session.do(AfterRemoval(queue, removed))
 

@@ -104,7 +104,7 @@ def file_of(flag: str | None, environment: Mapping[str, str]) -> str | None:
     return flag or environment.get(PREFIX + "CONFIG")
 
 
-def _check(source: str, name: str, value: Any) -> None:
+def _check(source: str, name: str, value: object) -> None:
     try:
         msgspec.convert({name: value}, Config, strict=False)
     except msgspec.ValidationError as error:

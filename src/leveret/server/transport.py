@@ -11,7 +11,8 @@ from typing import Any, cast
 from leveret.broker.broker import Broker
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
-from leveret.protocol.connection import NEVER, Connection
+from leveret.protocol.connection import Connection
+from leveret.protocol.heartbeat import NEVER
 from leveret.protocol.peer import Peer
 from leveret.server.alarms import Alarms
 from leveret.server.backpressure import BLOCKED, FLOW, MID_PASS, NOT_DRAINING, STALLED, Backpressure
@@ -310,7 +311,7 @@ class Transport(asyncio.BufferedProtocol):
     def lose_confirms(self) -> None:
         """Storage has failed: refuse what waits for it."""
         if self.connection is not None:
-            self.connection.lose_confirms()
+            self.connection.session.lose_confirms()
 
     def abort(self) -> None:
         """End the socket now."""

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.budget import Budget
 from leveret.broker.work import Task
+from leveret.store.batch import BatchRead
 from leveret.store.checks import overlaps
 from leveret.store.disk import File
 from leveret.store.journal import Journal
 from leveret.store.layout import MESSAGE, PLACE_SIZE, PLACES_AT
-from leveret.store.records import body_size_at, read_head, read_place
-from leveret.store.segment import BatchRead, Segment, batches_left
+from leveret.store.ledger import ledger_of
+from leveret.store.records import Place, body_size_at, read_head, read_place
+from leveret.store.segment import Segment, batches_left
 
 if TYPE_CHECKING:
     from leveret.store.store import Store
@@ -204,15 +206,30 @@ class Clean(Task):
             if self._segment.is_dead(offset):
                 continue
             place = read_place(batch.payload, place_at)
-            if self._store.is_gone(place):
+            if self._is_gone(place):
                 self._segment.settle(offset, body_size_at(batch.payload, self._at))
                 continue
-            place.delivery_count = self._store.count_of(place.queue, place.seq, place.delivery_count)
+            place.delivery_count = self._delivery_count(place)
             place.delivered = place.delivered or batch.number <= self._store.delivered_up_to
             live.append((offset, place))
         if live:
             budget.left -= COPY_COST
-            self.journal.move(self._segment, batch.payload, self._at, count, live, self._store.moved)
+            self.journal.move(self._segment, batch.payload, self._at, count, live, self._moved)
+
+    def _is_gone(self, place: Place) -> bool:
+        """Whether a purge has said so of all up to this one; each is given free later."""
+        queue = self._store.queues.get(place.queue)
+        return queue is not None and place.seq <= ledger_of(queue).floor
+
+    def _delivery_count(self, place: Place) -> int:
+        """How often a live message was given back by now."""
+        queue = self._store.queues.get(place.queue)
+        return place.delivery_count if queue is None else ledger_of(queue).counts.get(place.seq, place.delivery_count)
+
+    def _moved(self, place: Place, location: int) -> bool:
+        """A paged-out message is elsewhere now; False if it is in memory."""
+        queue = self._store.queues.get(place.queue)
+        return queue is not None and queue.backlog.pages.move(place.seq, location)
 
 
 class Compaction:

@@ -21,6 +21,7 @@ from typing import Any
 from leveret.broker.pages import Pages, Sizes
 from leveret.definitions.kind import ROWS
 from leveret.errors import AMQPError
+from leveret.store.batch import BatchRead
 from leveret.store.disk import Disk, File, lock_folder
 from leveret.store.journal import PREFIX, Journal
 from leveret.store.layout import MARK, MESSAGE, NUMBERS_SIZE, PLACE_SIZE, PLACES_AT
@@ -31,7 +32,6 @@ from leveret.store.recovery import Recovery
 from leveret.store.rows import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownFormat, unpacked
 from leveret.store.segment import (
     HEADER_SIZE,
-    BatchRead,
     Segment,
     next_batch_offset,
     open_segment,

@@ -2,32 +2,13 @@ cimport cython
 from leveret.broker.message cimport Entry, Message
 from leveret.broker.queue cimport Queue
 from leveret.broker.storage cimport Log
+from leveret.store.ledger cimport Ledger
 from leveret.store.records cimport write_message, write_numbers, write_place
 from leveret.store.segment cimport Segment
 
 cdef int BATCH_HEAD_SIZE, PLACE_SIZE, PLACES_AT
 cdef long long OFFSET_MASK
 cdef long SPILL_NUMBER
-
-cdef class Ledger:
-    cdef Journal _journal
-    cdef public long queue_id
-    cdef public dict counts
-    cdef public object locations
-    cdef public long long floor
-    cdef public long long moved_in
-    cdef public long long live_bytes
-    cdef public long long live_count
-    cdef public long long written_count
-    cdef long long _first
-    cdef long long _last
-    cdef list _runs
-    @cython.locals(seq="long long")
-    cpdef settle(self, Entry entry)
-    cpdef requeue(self, Entry entry)
-    cpdef purge(self, long long last)
-    cpdef flush(self, bytearray out)
-    cdef _begin(self, long long seq)
 
 cdef class Journal(Log):
     cdef object _disk

@@ -12,8 +12,9 @@ from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.storage import STORED, Settler, Storage
 from leveret.broker.work import Work
-from leveret.store.journal import Journal, ledger_of
+from leveret.store.journal import Journal
 from leveret.store.layout import HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
+from leveret.store.ledger import ledger_of
 from leveret.store.page_transfer import Fetching, Filling, Reading, Unplaced, evict, page_out, page_out_all, stub_of
 from leveret.store.peek import Peek
 from leveret.store.records import read_head, read_message, read_place

@@ -35,13 +35,13 @@ from leveret.broker.queue import Queue
 from leveret.broker.storage import Traffic
 from leveret.store.committer import Committer, Job
 from leveret.store.compaction import Clean, Compaction, is_late
-from leveret.store.journal import BatchToWrite, Journal, Ledger, Removal, ledger_of
+from leveret.store.journal import BatchToWrite, Journal, Removal
 from leveret.store.layout import GROUP_MAX
+from leveret.store.ledger import Ledger, ledger_of
 from leveret.store.pager import PagedStorage, Readable
-from leveret.store.records import Place
 from leveret.store.rows import Change, DefinitionsFile, packed, put, remove, remove_vhost, set_fact
 from leveret.store.segment import HEADER_SIZE
-from leveret.store.sync_barrier import Barrier
+from leveret.store.sync_barrier import Barrier, release_barriers
 
 log = logging.getLogger("leveret.store")
 
@@ -348,16 +348,10 @@ class Store(PagedStorage):
             return
         self.journal.committed(batch)
         self.synced = batch.number
-        self._release_held()
+        release_barriers(self)
         self.compaction.remove_cleaned()
         self.compaction.look(self.journal)
         self._on_synced()
-
-    def _release_held(self) -> None:
-        if self.barriers:
-            self.work.budget.begin()
-            waiting, self.barriers = self.barriers, []
-            self.barriers += [barrier for barrier in waiting if not barrier.release(self.synced)]
 
     def is_over(self, error: BaseException | None) -> bool:
         """Whether nothing more can be done: the committer has failed, or the files are closed."""
@@ -420,23 +414,6 @@ class Store(PagedStorage):
             self.journal.begin_anew()
         for log in (self.journal, self.spill):
             self.compaction.look(log)
-
-    # What compaction asks of queues
-
-    def moved(self, place: Place, location: int) -> bool:
-        """A paged-out message is elsewhere now; False if it is in memory."""
-        queue = self.queues.get(place.queue)
-        return queue is not None and queue.backlog.pages.move(place.seq, location)
-
-    def is_gone(self, place: Place) -> bool:
-        """Whether a purge has said so of all up to this one; each is given free later."""
-        queue = self.queues.get(place.queue)
-        return queue is not None and place.seq <= ledger_of(queue).floor
-
-    def count_of(self, queue_id: int, seq: int, count: int) -> int:
-        """How often a live message was given back."""
-        queue = self.queues.get(queue_id)
-        return count if queue is None else ledger_of(queue).counts.get(seq, count)
 
 
 def leaving_key(key: Key, queue_id: int) -> Key:

@@ -51,3 +51,11 @@ class Barrier:
             self._marks.popleft()
         self._queue.defer_dispatch()
         return not self._marks
+
+
+def release_barriers(store: "Store") -> None:
+    """Let go, in all queues, what is on disk now."""
+    if store.barriers:
+        store.work.budget.begin()
+        waiting, store.barriers = store.barriers, []
+        store.barriers += [barrier for barrier in waiting if not barrier.release(store.synced)]

@@ -33,7 +33,7 @@ def channel_view(request: Request, client: Client, channel: Channel) -> JsonObje
         "state": state_of(client, channel),
         "confirm": confirms is not None,
         "transactional": transaction is not None,
-        "prefetch_count": channel.prefetch.count_limit,
+        "prefetch_count": channel.consumers.prefetch.count_limit,
         "global_prefetch_count": channel.shared.count_limit,
         "consumer_count": len(channel.consumers),
         "messages_unacknowledged": channel.unacked.count,
@@ -95,7 +95,7 @@ async def get_channel(request: Request) -> Result:
 async def _whole_view(request: Request, client: Client, channel: Channel) -> JsonObject:
     return {
         **channel_view(request, client, channel),
-        "consumer_details": [consumer_view(request, channel, consumer) for consumer in channel.consumers.values()],
+        "consumer_details": [consumer_view(request, channel, consumer) for consumer in channel.consumers.by_tag.values()],
         "publishes": channel_publishes(request, channel),
         "deliveries": await channel_deliveries(request, channel),
     }

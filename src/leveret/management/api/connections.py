@@ -45,7 +45,7 @@ def connection_view(request: Request, client: Client) -> JsonObject:
         "channels": len(client.channels),
         "channel_max": connection.channel_max,
         "frame_max": connection.reader.frame_max,
-        "timeout": connection.heartbeat_ms // 1000,
+        "timeout": connection.heartbeat.interval_ms // 1000,
         "connected_at": connection.connected_at,
         "client_properties": to_json(connection.client_properties),
         "auth_mechanism": connection.mechanism,

@@ -41,7 +41,7 @@ def consumers_of(request: Request, queue: Queue) -> list[JsonObject]:
     return [
         consumer_view(request, channel, consumer)
         for channel in channels_in(request.vhost)
-        for consumer in channel.consumers.values()
+        for consumer in channel.consumers.by_tag.values()
         if consumer.queue is queue
     ]
 
@@ -56,7 +56,7 @@ async def get_consumers(request: Request) -> Answer:
         for client in visible_clients(request)
         for channel in client.channels.values()
         if vhost is None or channel.vhost is vhost
-        for consumer in channel.consumers.values()
+        for consumer in channel.consumers.by_tag.values()
     ]
     return await answer_long_list(request.query, found, lambda pair: consumer_view(request, *pair), _key)
 

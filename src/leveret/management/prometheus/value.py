@@ -56,7 +56,7 @@ def channel_values(channel: Channel) -> tuple[int, ...]:
         0 if confirms is None else confirms.published - confirms.told,
         0 if transaction is None else len(transaction.publishes),
         0 if transaction is None else len(transaction.entries()),
-        channel.prefetch.count_limit,
+        channel.consumers.prefetch.count_limit,
         channel.shared.count_limit,
     )
 

@@ -1,0 +1,24 @@
+cimport cython
+from leveret.broker.message cimport Entry
+from leveret.store.journal cimport Journal
+from leveret.store.records cimport write_numbers
+
+cdef class Ledger:
+    cdef Journal _journal
+    cdef public long queue_id
+    cdef public dict counts
+    cdef public object locations
+    cdef public long long floor
+    cdef public long long moved_in
+    cdef public long long live_bytes
+    cdef public long long live_count
+    cdef public long long written_count
+    cdef long long _first
+    cdef long long _last
+    cdef list _runs
+    @cython.locals(seq="long long")
+    cpdef settle(self, Entry entry)
+    cpdef requeue(self, Entry entry)
+    cpdef purge(self, long long last)
+    cpdef flush(self, bytearray out)
+    cdef _begin(self, long long seq)
