@@ -277,6 +277,11 @@ class Transport(asyncio.BufferedProtocol):
             self._block_or_resume(connection)
 
     @property
+    def confirming(self) -> bool:
+        """Whether the client waits for confirms."""
+        return self.connection is not None and bool(self.connection.session.confirming)
+
+    @property
     def direct(self) -> bool:
         """Whether the client is within this process."""
         return self._inner is not None
