@@ -309,6 +309,23 @@ def test_acknowledgements_are_written_beside_the_loop(on_disk: tuple[InProcess, 
         assert commits.done_now == 0
 
 
+def test_definitions_that_one_client_sends_in_a_row_share_their_syncs(on_disk: tuple[InProcess, Commits]) -> None:
+    """SPEC §8.1: as many as one turn takes are one batch, and those that come while it is written another one."""
+    node, commits = on_disk
+    names = [f"q{number}" for number in range(300)]
+    with node.login() as client:
+        for requests, answer in (
+            ([spec.QueueDeclare(name, durable=True) for name in names], spec.QueueDeclareOk),
+            ([spec.QueueBind(name, "amq.direct", name) for name in names], spec.QueueBindOk),
+            ([spec.QueueDelete(name) for name in names], spec.QueueDeleteOk),
+        ):
+            commits.put = 0
+            client.send(*[method(1, request) for request in requests])
+            for _ in names:
+                client.expect(answer)
+            assert commits.put <= 12
+
+
 def test_transaction_of_a_client_that_is_alone_is_written_in_the_loops_turn(on_disk: tuple[InProcess, Commits]) -> None:
     """SPEC §8.2: it waits for its commit-ok as others do for a confirm."""
     node, commits = on_disk

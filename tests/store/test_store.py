@@ -272,6 +272,22 @@ def test_bindings_half_removed_are_not_found_by_another_queue(rig: Rig) -> None:
     assert keys(again.again()) == set()
 
 
+def test_what_is_declared_in_a_turn_is_a_row_each_in_one_transaction(rig: Rig) -> None:
+    """SPEC §8.1: with three facts for all of them, the last queue id among these."""
+    rig.queue("first")
+    rig.turn()
+    rig.committer.run()
+    for number in range(50):
+        rig.queue(f"q{number}")
+    rig.turn()
+    (job,) = rig.committer.kept
+    assert len(job.changes) == 50 + 3
+    rig.committer.run()
+    again = rig.again()
+    assert len(again.vhost.queues) == 52
+    assert ledger_of(again.queue("another")).queue_id == 53
+
+
 # In the loop's own turn
 
 

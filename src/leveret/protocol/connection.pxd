@@ -26,6 +26,7 @@ cdef class Connection:
     cdef object _handshake
     cdef bytes _header
     cdef Channel _channel
+    cdef bint _halted
     cdef long long _received_at
     cdef long long _sent_at
     cdef long long _ack_check_at
@@ -43,6 +44,8 @@ cdef class Connection:
     cdef _pass(self)
     @cython.locals(session=Session, reader=FrameReader, work=Work, channel=Channel)
     cdef _walk(self)
+    @cython.locals(at=Py_ssize_t)
+    cdef bint _may_go_on(self, FrameReader reader) except -1
     @cython.locals(channel=Channel, number=int)
     cdef Channel _channel_of(self, FrameReader reader)
     cdef Channel _open(self, int number)

@@ -11,6 +11,8 @@ what `take_output` returns, and ends the socket once `ended` is set.
   (3) Every deadline is in `tick_at`; `tick` moves it on.
   (4) While publishers are stopped, whoever publishes is not read (`Session.blocked`): its pass ends with that frame, and
       whoever owns the socket reads no more of it until `throttle_changed` has cleared it. It is still sent to.
+  (5) While answers wait for storage, frames about exchanges, queues and bindings are handled, and their answers wait behind;
+      any other frame waits, and so does an error: all is said in the order in which it was asked.
 """
 
 import logging
@@ -31,16 +33,16 @@ from leveret.errors import (
     PreconditionFailed,
     UnexpectedFrame,
 )
-from leveret.protocol.channel import Channel
+from leveret.protocol.channel import TOPOLOGY_CLASSES, Channel
 from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.departure import Departure
 from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
 from leveret.protocol.peer import Peer
-from leveret.protocol.pending import AfterPage, AfterRemoval, AfterSync, AfterTask
+from leveret.protocol.pending import AfterAnswers, AfterPage, AfterRemoval, AfterSync, AfterTask, Failure
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import nothing
 from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, HANDSHAKE, HEADER, IGNORING_INPUT, RUNNING
-from leveret.wire.frames import HEARTBEAT, FrameReader
+from leveret.wire.frames import FRAME_HEAD, HEARTBEAT, FrameReader
 from leveret.wire.methods import decode_method
 from leveret.wire.output import Output
 from leveret.wire.spec import (
@@ -59,6 +61,8 @@ from leveret.wire.spec import (
 SILENT_CLOSE_MS = 3000
 CLOSING_MS = 30_000
 NEVER = 1 << 62
+# So many answers may wait for storage.
+ANSWERS_MAX = 1000
 
 log = logging.getLogger("leveret.connection")
 
@@ -69,6 +73,7 @@ class Connection:
     __slots__ = (
         "_ack_check_at",
         "_channel",
+        "_halted",
         "_handshake",
         "_header",
         "_received_at",
@@ -106,6 +111,8 @@ class Connection:
         self._handshake: Handshake | None = Handshake(broker, peer)
         self._header = b""
         self._channel: Channel | None = None
+        # Whether the last pass came to its end, with nothing more that could be done.
+        self._halted = False
         self._received_at = now
         self._sent_at = now
         self._ack_check_at = NEVER
@@ -153,7 +160,7 @@ class Connection:
     @property
     def busy(self) -> bool:
         """Whether there is more to do with what has already arrived."""
-        if self.session.pending is not None:
+        if self.session.is_waiting():
             return True
         if self.session.blocked:
             return False
@@ -184,7 +191,10 @@ class Connection:
     @property
     def awaiting(self) -> bool:
         """Whether it goes on only when storage has written or read something."""
-        return isinstance(self.session.pending, AfterSync | AfterPage | AfterRemoval)
+        pending = self.session.pending
+        if pending is None:
+            return self._halted and self.session.is_waiting()
+        return isinstance(pending, AfterSync | AfterPage | AfterRemoval | AfterAnswers | Failure)
 
     @property
     def status(self) -> str:
@@ -269,7 +279,7 @@ class Connection:
         """Close the channels of a client that keeps a delivery for too long."""
         timeout = self.broker.settings.ack_timeout_ms
         self._ack_check_at = now + look_every_ms(timeout)
-        if self.session.pending is not None or self.session.blocked:
+        if self.session.is_waiting() or self.session.blocked:
             # Its acknowledgements are not read.
             return
         self._set_time(now)
@@ -291,7 +301,7 @@ class Connection:
         interval = self.heartbeat_ms
         if not interval:
             self.tick_at = NEVER
-        elif now - self._received_at >= 2 * interval and not self.session.pending and not self.session.blocked:
+        elif now - self._received_at >= 2 * interval and not self.session.is_waiting() and not self.session.blocked:
             log.error("%s: missed heartbeats from client, timeout: %ds", self.name, interval // 1000)
             self.ended = True
             self.tick_at = NEVER
@@ -308,12 +318,16 @@ class Connection:
         while True:
             try:
                 # A task in hand is finished even when nothing more is read.
-                done = self.session.pending is None or self.session.go_on()
+                done = not self.session.is_waiting() or self.session.go_on()
                 if done and self.state != IGNORING_INPUT and not self.session.blocked:
                     self._walk()
                 break
             except AMQPError as error:
-                self._fail(error)
+                if self.session.answers:
+                    self.session.pending = Failure(self.session, error)
+                else:
+                    self._fail(error)
+        self._halted = work.budget.left > 0
         self.reader.keep_rest()
         if self.session.confirming:
             self.output.wake()
@@ -327,6 +341,8 @@ class Connection:
         channel = self._channel
         while work.budget.left > 0 and session.pending is None:
             session.method_index = 0
+            if session.answers and not self._may_go_on(reader):
+                return
             if not reader.next():
                 return
             if channel is None or reader.channel != channel.number or channel.state != CHANNEL_OPEN or self.state != RUNNING:
@@ -334,6 +350,14 @@ class Connection:
                 if channel is None:
                     continue
             channel.on_frame(reader)
+
+    def _may_go_on(self, reader: FrameReader) -> bool:
+        """Whether the next frame may be handled while answers wait."""
+        p = reader.data
+        at = reader.at
+        if len(self.session.answers) >= ANSWERS_MAX or reader.size - at < FRAME_HEAD + 2 or p[at] != FRAME_METHOD:
+            return False
+        return (p[at + FRAME_HEAD] << 8 | p[at + FRAME_HEAD + 1]) in TOPOLOGY_CLASSES
 
     def _channel_of(self, reader: FrameReader) -> Channel | None:
         """The channel this frame is for; None if it has been dealt with."""
@@ -514,6 +538,7 @@ class Connection:
         if pending is not None and not self.awaiting and not isinstance(pending, AfterTask):
             self.broker.work.add(pending)
         self.session.pending = None
+        self.session.answers = []
 
     def _release(self, done: Callable[[], None]) -> Departure:
         """Have nothing more to do with channels and exclusive queues; the task that ends them."""

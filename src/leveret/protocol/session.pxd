@@ -14,6 +14,7 @@ cdef class Session:
     cdef public Py_ssize_t reads
     cdef public unsigned long method_index
     cdef public Task pending
+    cdef public list answers
     cdef public list confirming
     cdef public dict channels
     cdef public list exclusive_queues
@@ -26,4 +27,7 @@ cdef class Session:
     cpdef tell_alarm(self)
     cpdef do(self, Task task)
     cpdef bint go_on(self) except -1
+    cpdef bint is_waiting(self)
+    cpdef answer(self, int channel, object method, bint stored)
+    cdef _give_answers(self)
     cpdef count_incomplete(self, Py_ssize_t size)

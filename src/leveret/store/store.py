@@ -170,7 +170,6 @@ class Store(PagedStorage):
             self._last_queue_id += 1
             queue_id = self._last_queue_id
             self.put(kind, vhost, queue.name, {**value, "id": queue_id})
-            self._changes.append(set_fact(LAST_QUEUE_ID, str(queue_id)))
         self._make_room(key)
         self._ids[key] = queue_id
         queue.ledger = Ledger(self.journal, queue_id)
@@ -332,6 +331,7 @@ class Store(PagedStorage):
             self._change_count += 1
             journal.mark = (self._change_count, self._last_queue_id, journal.mark[2])
             changes.append(set_fact(CHANGES, str(self._change_count)))
+            changes.append(set_fact(LAST_QUEUE_ID, str(self._last_queue_id)))
             changes.append(set_fact(LAST_BATCH, str(journal.batch)))
         return journal.take(), changes
 
