@@ -36,7 +36,7 @@ from leveret.errors import (
 from leveret.protocol.channel import TOPOLOGY_CLASSES, Channel
 from leveret.protocol.deadlines import look_every_ms
 from leveret.protocol.departure import Departure
-from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
+from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, START, TIMEOUT_MS, Handshake
 from leveret.protocol.peer import Peer
 from leveret.protocol.pending import AfterAnswers, AfterPage, AfterRemoval, AfterSync, AfterTask, Failure
 from leveret.protocol.session import Session
@@ -401,9 +401,8 @@ class Connection:
         if len(self._header) < HEADER_SIZE:
             return b""
         if self._header in ACCEPTED_HEADERS:
-            assert self._handshake is not None
             self.state = HANDSHAKE
-            self.output.write_method(0, self._handshake.start())
+            self.output.write(START)
         else:
             log.error("%s: bad protocol header %r", self.name, self._header)
             self.state = IGNORING_INPUT
