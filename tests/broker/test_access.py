@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from leveret.broker.access import SHA256, User, hash_password, is_loopback
+from leveret.broker.access import ADDRESSES_MAX, SHA256, User, hash_password, is_loopback
 from leveret.broker.broker import Broker
 from leveret.errors import NotFound, PreconditionFailed
 
@@ -59,6 +59,16 @@ def test_user_keeps_what_it_was_made_with() -> None:
 )
 def test_loopback_addresses(address: str, loopback: bool) -> None:
     assert is_loopback(address) is loopback
+
+
+def test_address_is_looked_at_once() -> None:
+    """SPEC §5: who connects again and again costs no more than the first time; how many are remembered is limited."""
+    is_loopback.cache_clear()
+    for number in range(ADDRESSES_MAX + 1):
+        assert not is_loopback(f"10.0.{number // 250}.{number % 250}")
+        assert is_loopback("127.0.0.1")
+    assert is_loopback.cache_info().misses == ADDRESSES_MAX + 2
+    assert is_loopback.cache_info().currsize == ADDRESSES_MAX
 
 
 # Hashes that come from elsewhere

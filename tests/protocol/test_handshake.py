@@ -50,6 +50,13 @@ def test_broker_says_what_it_is(stranger: Client) -> None:
     assert {"cluster_name", "copyright", "information", "platform"} <= set(properties)
 
 
+def test_what_every_client_is_told_is_encoded_once(stranger: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPEC §1: the table of what the broker can do has twenty values."""
+    first = stranger.greet()
+    monkeypatch.setattr("leveret.wire.methods.encode_table", None)
+    assert type(stranger)(stranger.broker).greet() == first
+
+
 def test_whole_handshake(stranger: Client) -> None:
     stranger.greet()
     assert stranger.connection.state == HANDSHAKE

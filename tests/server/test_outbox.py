@@ -3,16 +3,24 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tests.properties.dialogue import HANDSHAKE, method, publish
-from tests.server.support import InProcess, Process, eventually
+from tests.server.support import Client, InProcess, Process, eventually
 
 from leveret.broker.broker import default_broker
 from leveret.protocol.connection import Connection
 from leveret.protocol.peer import Peer
+from leveret.server import rate_limit
+from leveret.server.config import Config
 from leveret.server.node import Node
+from leveret.store import committer
+from leveret.store.committer import Committer, Job
+from leveret.store.journal import BatchToWrite
 from leveret.wire import spec
+from leveret.wire.properties import Properties
 
 # What one turn may take of the broker's processor time, all its threads; who had to wait for all of it would for seconds.
 SOON = 0.15
@@ -197,3 +205,136 @@ def test_whoever_waits_hears_that_storage_has_failed() -> None:
 
     with InProcess() as running, pytest.raises(OSError, match="no disk"):
         on_loop(running, wait(running.node))
+
+
+class Commits:
+    """How many batches went to the committer's thread, and how many were written in the loop's own turn."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.put = self.done_now = 0
+        put, carry_out_now = Committer.put, Committer.carry_out_now
+
+        def counted_put(committer: Committer, job: Job) -> None:
+            self.put += isinstance(job.subject, BatchToWrite) and job.sync
+            put(committer, job)
+
+        def counted_now(committer: Committer, job: Job) -> None:
+            self.done_now += 1
+            carry_out_now(committer, job)
+
+        monkeypatch.setattr(Committer, "put", counted_put)
+        monkeypatch.setattr(Committer, "carry_out_now", counted_now)
+        # However busy the machine's disk is.
+        monkeypatch.setattr(committer, "QUICK_S", 60.0)
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[InProcess, Commits]]:
+    commits = Commits(monkeypatch)
+    with InProcess(Config(port=0, data_dir=str(tmp_path))) as node:
+        yield node, commits
+
+
+def publish_confirmed(client: Client, queue: str = "q") -> None:
+    client.send(*publish(1, queue, b"x", Properties(delivery_mode=2)))
+    assert client.expect(spec.BasicAck)
+
+
+def test_publisher_that_is_alone_has_its_messages_written_in_the_loops_turn(on_disk: tuple[InProcess, Commits]) -> None:
+    """SPEC §8.2: once the disk has shown that it is quick, and each in one turn with its confirm."""
+    node, commits = on_disk
+    with node.login() as client:
+        client.declare("q", durable=True)
+        client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+        while not commits.done_now:
+            publish_confirmed(client)
+        commits.put = commits.done_now = 0
+        turns = count_turns(node)
+        for _ in range(50):
+            publish_confirmed(client)
+        assert (commits.put, commits.done_now) == (0, 50)
+        # Some other one may have come in between; with the thread each message takes two.
+        assert turns() < 75
+
+
+def count_turns(node: InProcess) -> Callable[[], int]:
+    """How many turns have ended since."""
+    heap = node.node._heap
+    assert heap is not None
+    counted = [0]
+    used = heap.used
+
+    def count() -> None:
+        counted[0] += 1
+        used()
+
+    heap.used = count  # type: ignore[method-assign]
+    return lambda: counted[0]
+
+
+def test_publisher_that_is_not_alone_has_its_messages_written_beside_the_loop(
+    on_disk: tuple[InProcess, Commits], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SPEC §8.2: nobody is stopped by a sync that somebody else waits for."""
+    node, commits = on_disk
+    with node.login() as client, node.login() as other:
+        client.declare("q", durable=True)
+        client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+        while not commits.done_now:
+            publish_confirmed(client)
+        # However slow the machine is, the other one counts as active from its next word on.
+        monkeypatch.setattr(rate_limit, "ACTIVE_S", 60.0)
+        other.declare("q", passive=True)
+        commits.put = commits.done_now = 0
+        for _ in range(30):
+            publish_confirmed(client)
+        assert (commits.put, commits.done_now) == (30, 0)
+
+
+def test_acknowledgements_are_written_beside_the_loop(on_disk: tuple[InProcess, Commits]) -> None:
+    """SPEC §8.2: nobody waits for them."""
+    node, commits = on_disk
+    with node.login() as client:
+        client.declare("q", durable=True)
+        client.call(spec.ConfirmSelect(), spec.ConfirmSelectOk)
+        while commits.done_now < 20:
+            publish_confirmed(client)
+        client.call(spec.BasicQos(prefetch_count=1), spec.BasicQosOk)
+        commits.done_now = 0
+        client.call(spec.BasicConsume("q", "c"), spec.BasicConsumeOk)
+        for number in range(20):
+            assert client.delivery() == b"x"
+            client.send(method(1, spec.BasicAck(number + 1)))
+        assert client.delivery() == b"x"
+        assert commits.done_now == 0
+
+
+def test_definitions_that_one_client_sends_in_a_row_share_their_syncs(on_disk: tuple[InProcess, Commits]) -> None:
+    """SPEC §8.1: as many as one turn takes are one batch, and those that come while it is written another one."""
+    node, commits = on_disk
+    names = [f"q{number}" for number in range(300)]
+    with node.login() as client:
+        for requests, answer in (
+            ([spec.QueueDeclare(name, durable=True) for name in names], spec.QueueDeclareOk),
+            ([spec.QueueBind(name, "amq.direct", name) for name in names], spec.QueueBindOk),
+            ([spec.QueueDelete(name) for name in names], spec.QueueDeleteOk),
+        ):
+            commits.put = 0
+            client.send(*[method(1, request) for request in requests])
+            for _ in names:
+                client.expect(answer)
+            assert commits.put <= 12
+
+
+def test_transaction_of_a_client_that_is_alone_is_written_in_the_loops_turn(on_disk: tuple[InProcess, Commits]) -> None:
+    """SPEC §8.2: it waits for its commit-ok as others do for a confirm."""
+    node, commits = on_disk
+    with node.login() as client:
+        client.declare("q", durable=True)
+        client.call(spec.TxSelect(), spec.TxSelectOk)
+        for _ in range(10):
+            commits.put = commits.done_now = 0
+            while not commits.done_now:
+                client.send(*publish(1, "q", b"x", Properties(delivery_mode=2)), method(1, spec.TxCommit()))
+                client.expect(spec.TxCommitOk)
+        assert commits.put == 0

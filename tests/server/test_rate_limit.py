@@ -51,3 +51,15 @@ def test_nothing_is_saved_up() -> None:
     limit = RateLimit()
     limit.ahead_s(1, 1.0)
     assert limit.ahead_s(int(BYTES_A_SECOND), 1000.0) == pytest.approx(1.0 - BURST_S)
+
+
+def test_one_is_alone_when_nobody_else_was_read_for_a_while() -> None:
+    active = ActiveClients()
+    active.note("one", 1.0)
+    assert not active.only_one(1.0 + ACTIVE_S * 0.9)
+    active.note("one", 1.0 + ACTIVE_S)
+    assert active.only_one(1.0 + ACTIVE_S)
+    active.note("two", 1.1)
+    active.note("one", 1.1 + ACTIVE_S)
+    assert not active.only_one(1.1 + 2 * ACTIVE_S * 0.99)
+    assert active.only_one(1.1 + 2 * ACTIVE_S)

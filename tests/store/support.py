@@ -97,7 +97,8 @@ class MemoryPath:
 class StandIn(Committer):
     """A committer without a thread: does what it is given at once, or when it is told to.
 
-    `durable` is the last batch of the journal for which sync has returned.
+    `durable` is the last batch of the journal for which sync has returned. On a `quick` disk some are carried out by the
+    loop itself: `done_now` are they.
     """
 
     def __init__(self, definitions: DefinitionsFile, held: bool = False, sync: bool = True) -> None:
@@ -108,6 +109,16 @@ class StandIn(Committer):
         self.traffic = Traffic()
         self.failed: BaseException | None = None
         self.durable = 0
+        self.quick = False
+        self.done_now: list[Job] = []
+
+    def is_quick(self) -> bool:
+        return self.quick and not self.kept
+
+    def carry_out_now(self, job: Job) -> None:
+        self.done_now.append(job)
+        self._carry_out(job)
+        job.done(self.failed)
 
     def put(self, work: Job) -> None:
         self.kept.append(work)

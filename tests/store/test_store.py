@@ -6,6 +6,7 @@ from tests.store.support import NOW, Rig, letter
 from leveret.broker.counters import Counters
 from leveret.protocol.confirms import Confirms
 from leveret.store.ledger import ledger_of
+from leveret.store.segment import HEADER_SIZE
 from leveret.wire.output import Output
 
 
@@ -269,3 +270,118 @@ def test_bindings_half_removed_are_not_found_by_another_queue(rig: Rig) -> None:
     again.queue("q")
     again.settle_down()
     assert keys(again.again()) == set()
+
+
+def test_what_is_declared_in_a_turn_is_a_row_each_in_one_transaction(rig: Rig) -> None:
+    """SPEC §8.1: with three facts for all of them, the last queue id among these."""
+    rig.queue("first")
+    rig.turn()
+    rig.committer.run()
+    for number in range(50):
+        rig.queue(f"q{number}")
+    rig.turn()
+    (job,) = rig.committer.kept
+    assert len(job.changes) == 50 + 3
+    rig.committer.run()
+    again = rig.again()
+    assert len(again.vhost.queues) == 52
+    assert ledger_of(again.queue("another")).queue_id == 53
+
+
+# In the loop's own turn
+
+
+@pytest.fixture
+def quick(rig: Rig) -> Rig:
+    """The same on a quick disk, and with something in the file already."""
+    rig.publish(letter(b"first"))
+    rig.turn()
+    rig.committer.run()
+    rig.committer.quick = True
+    return rig
+
+
+def test_small_batch_of_a_client_that_is_alone_needs_no_thread(quick: Rig) -> None:
+    """SPEC §8.2: it is on disk when the turn goes on, and whoever waits has been told."""
+    calls = quick.synced_calls
+    quick.publish(letter(b"x"))
+    position = quick.store.position()
+    quick.store.flush(at_once=True)
+    assert quick.committer.kept == []
+    assert (quick.store.synced, quick.committer.durable, quick.synced_calls) == (position, position, calls + 1)
+    assert quick.again().bodies("q") == [b"first", b"x"]
+
+
+def test_others_have_theirs_written_beside_the_loop(quick: Rig) -> None:
+    """SPEC §8.2: who is not alone is not stopped by a sync."""
+    quick.publish(letter(b"x"))
+    quick.store.flush()
+    assert (len(quick.committer.kept), quick.committer.done_now) == (1, [])
+
+
+def test_slow_disk_stops_nobody(quick: Rig) -> None:
+    quick.committer.quick = False
+    quick.publish(letter(b"x"))
+    quick.store.flush(at_once=True)
+    assert (len(quick.committer.kept), quick.committer.done_now) == (1, [])
+
+
+def test_definitions_are_written_beside_the_loop(quick: Rig) -> None:
+    """SPEC §8.1: SQLite takes longer, and is used by one thread."""
+    quick.queue("another")
+    quick.store.flush(at_once=True)
+    assert (len(quick.committer.kept), quick.committer.done_now) == (1, [])
+
+
+def test_file_is_made_beside_the_loop(rig: Rig) -> None:
+    """SPEC §8.8: that syncs the folder too."""
+    rig.committer.quick = True
+    rig.store.journal.begin_anew()
+    rig.publish(letter(b"x"))
+    assert rig.store.journal.current is not None
+    assert rig.store.journal.current.size == HEADER_SIZE
+    rig.store.flush(at_once=True)
+    assert (len(rig.committer.kept), rig.committer.done_now) == (1, [])
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_batch_is_small_up_to_a_size(quick: Rig, monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    """SPEC §8.2: a larger one is checked and written for longer."""
+    quick.publish(letter(b"x" * 100))
+    quick.store.flush(at_once=True)
+    size = len(quick.committer.done_now.pop().subject.data)  # type: ignore[union-attr]
+    monkeypatch.setattr("leveret.store.store.AT_ONCE_MAX", size - more)
+    quick.publish(letter(b"y" * 100))
+    quick.store.flush(at_once=True)
+    assert (len(quick.committer.kept), len(quick.committer.done_now)) == ((1, 0) if more else (0, 1))
+
+
+def test_batch_waits_for_the_one_that_is_being_written(quick: Rig) -> None:
+    """SPEC §8.2: in order, and none past one that the thread has."""
+    quick.publish(letter(b"x"))
+    quick.store.flush()
+    quick.publish(letter(b"y"))
+    quick.store.flush(at_once=True)
+    assert (len(quick.committer.kept), quick.committer.done_now) == (1, [])
+    quick.committer.run()
+    quick.store.flush(at_once=True)
+    assert len(quick.committer.done_now) == 1
+    assert quick.again().bodies("q") == [b"first", b"x", b"y"]
+
+
+@pytest.mark.parametrize("what", ["write", "sync"])
+def test_failure_in_the_loops_turn_is_a_failure_like_any_other(quick: Rig, what: str) -> None:
+    """SPEC §8.7: it is said once, nothing counts as synced, and nothing is written any more."""
+    fault = full()
+    quick.disk.faults[what] = fault
+    quick.publish(letter(b"lost"))
+    position = quick.store.position()
+    calls = quick.synced_calls
+    quick.store.flush(at_once=True)
+    quick.disk.faults.clear()
+    assert (quick.failures, quick.store.failed) == ([fault], fault)
+    quick.publish(letter(b"lost too"))
+    quick.store.flush(at_once=True)
+    assert quick.store.synced < position
+    assert quick.synced_calls == calls
+    assert (quick.committer.kept, len(quick.committer.done_now)) == ([], 1)

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.broker.rights import Rights
@@ -28,6 +29,9 @@ DIGESTS = {
     # Only for users that come from an old RabbitMQ.
     "rabbit_password_hashing_md5": hashlib.md5,
 }
+
+# Of so many addresses it is remembered whether they are this machine's own.
+ADDRESSES_MAX = 1000
 
 
 class ConnectedClient(Protocol):
@@ -114,6 +118,7 @@ def check_password_hash(password_hash: str, hashing: str) -> None:
         raise PreconditionFailed(f"password_hash has not the length of {hashing}")
 
 
+@lru_cache(ADDRESSES_MAX)
 def is_loopback(address: str) -> bool:
     """Whether a peer's address is this machine's own."""
     try:

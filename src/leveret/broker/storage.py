@@ -285,8 +285,8 @@ class Storage:
         """About how many bytes were said and are not on disk yet."""
         return 0
 
-    def flush(self) -> None:
-        """A turn is over: what was said may be written."""
+    def flush(self, at_once: bool = False) -> None:
+        """A turn is over: what was said may be written; `at_once` says that the one client there is waits for it."""
 
     def tidy(self, short: bool) -> None:
         """Nothing much happens: free space that is of no use; `short` says that there is little of it."""

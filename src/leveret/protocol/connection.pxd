@@ -28,6 +28,7 @@ cdef class Connection:
     cdef public str mechanism
     cdef object _handshake
     cdef Channel _channel
+    cdef bint _halted
     cdef long long _ack_check_at
 
     cpdef receive(self, bytes data, long long now)
@@ -48,6 +49,8 @@ cdef class Connection:
     cdef _walk(self)
     @cython.locals(session=Session, channel=Channel)
     cdef bint _fill(self, Incoming incoming) except -1
+    @cython.locals(at=Py_ssize_t)
+    cdef bint _may_go_on(self, FrameReader reader) except -1
     @cython.locals(channel=Channel, number=int)
     cdef Channel _channel_of(self, FrameReader reader)
     cdef Channel _open(self, int number)

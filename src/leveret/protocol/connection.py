@@ -11,6 +11,8 @@ what `take_output` returns, and ends the socket once `ended` is set.
   (3) Every deadline is in `tick_at`; `tick` moves it on.
   (4) While publishers are stopped, whoever publishes is not read (`Session.blocked`): its pass ends with that frame, and
       whoever owns the socket reads no more of it until `throttle_changed` has cleared it. It is still sent to.
+  (5) While answers wait for storage, frames about exchanges, queues and bindings are handled, and their answers wait behind;
+      any other frame waits, and so does an error: all is said in the order in which it was asked.
 """
 
 import logging
@@ -30,18 +32,18 @@ from leveret.errors import (
     NotAllowed,
     UnexpectedFrame,
 )
-from leveret.protocol.channel import Channel
+from leveret.protocol.channel import TOPOLOGY_CLASSES, Channel
 from leveret.protocol.deadlines import close_overdue, look_every_ms
 from leveret.protocol.departure import Departure, end_channels
-from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, TIMEOUT_MS, Handshake
+from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, START, TIMEOUT_MS, Handshake
 from leveret.protocol.heartbeat import NEVER, Heartbeat
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.peer import Peer
-from leveret.protocol.pending import awaits_storage, leave_pending
+from leveret.protocol.pending import Failure, awaits_storage, leave_pending
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import nothing
 from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, HANDSHAKE, HEADER, IGNORING_INPUT, RUNNING
-from leveret.wire.frames import HEARTBEAT, FrameReader
+from leveret.wire.frames import FRAME_HEAD, HEARTBEAT, FrameReader
 from leveret.wire.methods import decode_method
 from leveret.wire.output import Output
 from leveret.wire.spec import (
@@ -62,6 +64,8 @@ SILENT_CLOSE_MS = 3000
 CLOSING_MS = 30_000
 # To copy as much costs more than to read twice.
 LARGE_FROM = 128 * 1024
+# So many answers may wait for storage.
+ANSWERS_MAX = 1000
 
 log = logging.getLogger("leveret.connection")
 
@@ -72,6 +76,7 @@ class Connection:
     __slots__ = (
         "_ack_check_at",
         "_channel",
+        "_halted",
         "_handshake",
         "after_large",
         "broker",
@@ -108,6 +113,8 @@ class Connection:
         self.mechanism = ""
         self._handshake: Handshake | None = Handshake(broker, peer)
         self._channel: Channel | None = None
+        # Whether the last pass came to its end, with nothing more that could be done.
+        self._halted = False
         self._ack_check_at = NEVER
 
     # What the server calls
@@ -178,7 +185,7 @@ class Connection:
     @property
     def busy(self) -> bool:
         """Whether there is more to do with what has already arrived."""
-        if self.session.pending is not None:
+        if self.session.is_waiting():
             return True
         if self.session.blocked:
             return False
@@ -195,7 +202,10 @@ class Connection:
     @property
     def awaiting(self) -> bool:
         """Whether it goes on only when storage has written or read something."""
-        return awaits_storage(self.session.pending)
+        pending = self.session.pending
+        if pending is None:
+            return self._halted and self.session.is_waiting()
+        return awaits_storage(pending)
 
     @property
     def status(self) -> str:
@@ -281,7 +291,7 @@ class Connection:
         """Close the channels of a client that keeps a delivery for too long."""
         timeout = self.broker.settings.ack_timeout_ms
         self._ack_check_at = now + look_every_ms(timeout)
-        if self.session.pending is not None or self.session.blocked:
+        if self.session.is_waiting() or self.session.blocked:
             # Its acknowledgements are not read.
             return
         self._set_time(now)
@@ -291,7 +301,7 @@ class Connection:
 
     def _tick_heartbeat(self, now: int) -> None:
         heartbeat = self.heartbeat
-        if heartbeat.is_missed(now) and not self.session.pending and not self.session.blocked:
+        if heartbeat.is_missed(now) and not self.session.is_waiting() and not self.session.blocked:
             log.error("%s: missed heartbeats from client, timeout: %ds", self.name, heartbeat.interval_ms // 1000)
             self.ended = True
         elif heartbeat.is_due(now):
@@ -306,12 +316,16 @@ class Connection:
         while True:
             try:
                 # A task in hand is finished even when nothing more is read.
-                done = self.session.pending is None or self.session.go_on()
+                done = not self.session.is_waiting() or self.session.go_on()
                 if done and self.state != IGNORING_INPUT and not self.session.blocked:
                     self._walk()
                 break
             except AMQPError as error:
-                self._fail(error)
+                if self.session.answers:
+                    self.session.pending = Failure(self.session, error)
+                else:
+                    self._fail(error)
+        self._halted = work.budget.left > 0
         self.reader.keep_rest()
         if self.session.confirming:
             self.output.wake()
@@ -327,6 +341,8 @@ class Connection:
         channel = self._channel
         while work.budget.left > 0 and session.pending is None:
             session.method_index = 0
+            if session.answers and not self._may_go_on(reader):
+                return
             if not reader.next():
                 if channel is not None and channel.incoming is not None and channel.incoming.fill(reader):
                     session.filling = channel.incoming
@@ -355,6 +371,14 @@ class Connection:
         session.filling = None
         self.reader.put_back(incoming.left_over())
         return True
+
+    def _may_go_on(self, reader: FrameReader) -> bool:
+        """Whether the next frame may be handled while answers wait."""
+        p = reader.data
+        at = reader.at
+        if len(self.session.answers) >= ANSWERS_MAX or reader.size - at < FRAME_HEAD + 2 or p[at] != FRAME_METHOD:
+            return False
+        return (p[at + FRAME_HEAD] << 8 | p[at + FRAME_HEAD + 1]) in TOPOLOGY_CLASSES
 
     def _channel_of(self, reader: FrameReader) -> Channel | None:
         """The channel this frame is for; None if it has been dealt with."""
@@ -393,7 +417,7 @@ class Connection:
         rest = handshake.take_header(data)
         if handshake.header in ACCEPTED_HEADERS:
             self.state = HANDSHAKE
-            self.output.write_method(0, handshake.start())
+            self.output.write(START)
         elif len(handshake.header) == HEADER_SIZE:
             log.error("%s: bad protocol header %r", self.name, handshake.header)
             self.state = IGNORING_INPUT

@@ -16,6 +16,7 @@ from leveret.broker.settings import RABBITMQ_VERSION
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import AccessRefused, AMQPError, ChannelError, CommandInvalid, NotAllowed, SyntaxFault
 from leveret.protocol.peer import Peer
+from leveret.wire.methods import write_method
 from leveret.wire.spec import (
     FRAME_MIN_SIZE,
     ConnectionOpen,
@@ -58,6 +59,16 @@ SERVER_PROPERTIES: dict[str, Any] = {
     "product": "RabbitMQ",
     "version": RABBITMQ_VERSION,
 }
+
+
+def _start() -> bytes:
+    frame = bytearray()
+    write_method(frame, 0, ConnectionStart(0, 9, SERVER_PROPERTIES, MECHANISMS, b"en_US"))
+    return bytes(frame)
+
+
+# The frame that is the same for every client.
+START = _start()
 
 
 class Refused(Exception):
@@ -106,10 +117,6 @@ class Handshake:
         missing = HEADER_SIZE - len(self.header)
         self.header += data[:missing]
         return data[missing:]
-
-    def start(self) -> Method:
-        """The broker's first method."""
-        return ConnectionStart(0, 9, SERVER_PROPERTIES, MECHANISMS, b"en_US")
 
     def on_method(self, method: Method) -> Method | None:
         """Take the client's next method; the answer, if there is one."""

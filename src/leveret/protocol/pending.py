@@ -1,4 +1,7 @@
-"""An answer that waits until storage has what it promises; the connection's later frames wait with it."""
+"""An answer that waits until storage has what it promises; the connection's later frames wait with it.
+
+Answers about exchanges, queues and bindings wait in `Session.answers`, and let later frames about those go on.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,6 +12,7 @@ from leveret.broker.queue_tasks import Discard
 from leveret.broker.storage import Storage
 from leveret.broker.vhost_tasks import UnbindTask
 from leveret.broker.work import Task
+from leveret.errors import AMQPError
 
 if TYPE_CHECKING:
     from leveret.protocol.session import Session
@@ -79,9 +83,40 @@ class AfterSync(Task):
         return True
 
 
+class AfterAnswers(Task):
+    """Done when all answers that wait are given: what is said at once must not overtake them."""
+
+    __slots__ = ("_done", "_session")
+
+    def __init__(self, session: "Session", done: Callable[[], None]) -> None:
+        self._session = session
+        self._done = done
+
+    def run(self, budget: Budget) -> bool:
+        if self._session.answers:
+            return False
+        self._done()
+        return True
+
+
+class Failure(Task):
+    """A method has failed while answers to those before it waited: it fails when they are given."""
+
+    __slots__ = ("_error", "_session")
+
+    def __init__(self, session: "Session", error: AMQPError) -> None:
+        self._session = session
+        self._error = error
+
+    def run(self, budget: Budget) -> bool:
+        if self._session.answers:
+            return False
+        raise self._error
+
+
 def awaits_storage(task: Task | None) -> bool:
     """Whether it goes on only when storage has written or read something."""
-    return isinstance(task, AfterSync | AfterPage | AfterRemoval)
+    return isinstance(task, AfterSync | AfterPage | AfterRemoval | AfterAnswers | Failure)
 
 
 def leave_pending(session: "Session") -> None:
@@ -90,3 +125,4 @@ def leave_pending(session: "Session") -> None:
     if pending is not None and not awaits_storage(pending) and not isinstance(pending, AfterTask):
         session.broker.work.add(pending)
     session.pending = None
+    session.answers = []

@@ -16,6 +16,7 @@ cdef class Session:
     cdef public Py_ssize_t reads
     cdef public unsigned long method_index
     cdef public Task pending
+    cdef public list answers
     cdef public list confirming
     cdef public dict channels
     cdef public list exclusive_queues
@@ -32,6 +33,9 @@ cdef class Session:
     cpdef bint go_on(self) except -1
     @cython.locals(confirms=Confirms, confirming=list)
     cpdef tell_confirms(self)
+    cpdef bint is_waiting(self)
+    cpdef answer(self, int channel, object method, bint stored)
+    cdef _give_answers(self)
     cpdef count_incomplete(self, Py_ssize_t size)
     cpdef bint reserve(self, Py_ssize_t size)
     cpdef unreserve(self, Py_ssize_t size)

@@ -14,7 +14,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Task
 from leveret.errors import ResourceError
 from leveret.wire.output import Output
-from leveret.wire.spec import ConnectionBlocked, ConnectionUnblocked
+from leveret.wire.spec import ConnectionBlocked, ConnectionUnblocked, Method
 
 if TYPE_CHECKING:
     from leveret.protocol.channel import Channel
@@ -30,6 +30,7 @@ class Session:
 
     `now` is the time of the current pass (ms); `reads` how often something was read from the client; `method_index` the
     method in hand, for error replies, 0 if none; `pending` a task that must end before the next frame is looked at;
+    `answers` what waits for storage, in order: the position it must have synced, a channel's number and a method;
     `confirming` the channels with confirms to tell. `blocked` is set while no frame is looked at because the client has
     published and publishers are stopped; `filling` the message whose body is read straight to where it stays. To the model
     it is a `ConnectedClient`.
@@ -38,6 +39,7 @@ class Session:
     __slots__ = (
         "_prune_at",
         "_told",
+        "answers",
         "blocked",
         "broker",
         "capabilities",
@@ -72,6 +74,7 @@ class Session:
         self.method_index = 0
         self.reads = 0
         self.pending: Task | None = None
+        self.answers: list[tuple[int, int, Method]] = []
         self.confirming: list[Channel] = []
         self.channels: dict[int, Channel] = {}
         self.exclusive_queues: list[Queue] = []
@@ -135,6 +138,8 @@ class Session:
 
     def go_on(self) -> bool:
         """Go on with the task in hand; True if none is left."""
+        if self.answers:
+            self._give_answers()
         task, self.pending = self.pending, None
         # One that fails is done with; what its failure begins may be pending then.
         if task is not None:
@@ -158,6 +163,30 @@ class Session:
                 channel.confirms.lose(self.output)
         self.confirming = []
         self.output.wake()
+
+    def is_waiting(self) -> bool:
+        """Whether something is in hand: frames that are there are not all looked at."""
+        return self.pending is not None or len(self.answers) > 0
+
+    def answer(self, channel: int, method: Method, stored: bool) -> None:
+        """Answer after all that waits; if it is to be `stored`, when what was said up to now is on disk."""
+        storage = self.broker.storage
+        position = storage.position() if stored else 0
+        if not self.answers and position <= storage.synced:
+            self.output.write_method(channel, method)
+        else:
+            self.answers.append((position, channel, method))
+
+    def _give_answers(self) -> None:
+        """Give those that need not wait any more."""
+        synced = self.broker.storage.synced
+        count = 0
+        for position, channel, method in self.answers:
+            if position > synced:
+                break
+            self.output.write_method(channel, method)
+            count += 1
+        del self.answers[:count]
 
     def own(self, queue: Queue) -> None:
         """Remember an exclusive queue, to delete it with the connection."""

@@ -1,14 +1,16 @@
 """What a channel's client does to exchanges, queues and bindings: on_exchange_… and on_queue_….
 
-Each handler checks, calls the vhost, and answers unless the client asked for no answer.
+Each handler checks, calls the vhost, and answers unless the client asked for no answer. What is durable is answered when it
+is on disk; these methods go on meanwhile, and their answers come in order.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from leveret.broker.declaration import check_may_bind
 from leveret.broker.name import stripped
-from leveret.protocol.pending import AfterRemoval, AfterSync, AfterTask
+from leveret.protocol.pending import AfterAnswers, AfterRemoval, AfterSync, AfterTask
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import check_reply_to
 from leveret.protocol.settlement import nothing
@@ -41,12 +43,13 @@ if TYPE_CHECKING:
 
 
 def reply(channel: "Channel", no_wait: bool, method: Method) -> None:
+    """Answer, after all that waits for storage."""
     if not no_wait:
-        channel.output.write_method(channel.number, method)
+        channel.session.answer(channel.number, method, False)
 
 
 def when_stored(channel: "Channel", method: Method, then: Callable[[], None] | None = None) -> None:
-    """Answer when all that was said up to now is on disk, and then go on with this."""
+    """Answer when all that was said up to now is on disk, and then go on with this; no other frame goes on meanwhile."""
 
     def answer() -> None:
         channel.output.write_method(channel.number, method)
@@ -59,10 +62,8 @@ def when_stored(channel: "Channel", method: Method, then: Callable[[], None] | N
 
 def reply_stored(channel: "Channel", no_wait: bool, method: Method, durable: bool = True) -> None:
     """Answer a definition: when it is on disk, if it is a durable one."""
-    if durable and not no_wait:
-        when_stored(channel, method)
-    else:
-        reply(channel, no_wait, method)
+    if not no_wait:
+        channel.session.answer(channel.number, method, durable)
 
 
 def when_unbound(channel: "Channel", answer: Callable[[], None]) -> None:
@@ -150,6 +151,10 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     name, rights = channel.queue_name(m.queue), channel.session.rights
     rights.check_queue("configure", stripped(name))
     queue = channel.vhost.deletable_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
+    if queue is not None and queue.consumer_count and channel.session.answers:
+        # What they hear comes after the answer, and that after those before it.
+        channel.session.do(AfterAnswers(channel.session, partial(on_queue_delete, channel, m)))
+        return
     answer = QueueDeleteOk(0 if queue is None else queue.ready_count)
     # RabbitMQ: the answer goes before what the queue's consumers on this channel hear.
     if queue is None or m.no_wait or not queue.durable:
@@ -157,6 +162,10 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
         if queue is not None:
             channel.vhost.remove_queue(queue, by=rights.user_name)
             when_unbound(channel, nothing)
+        return
+    if not queue.consumer_count:
+        channel.vhost.remove_queue(queue, by=rights.user_name)
+        channel.session.do(AfterRemoval(queue, partial(reply_stored, channel, False, answer)))
         return
     channel.consumers.held_cancels = []
     channel.vhost.remove_queue(queue, by=rights.user_name)
@@ -173,7 +182,7 @@ def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
     queue = channel.vhost.queue(name, channel.session)
     answer = QueuePurgeOk(queue.purge())
     if queue.discard is not None and not m.no_wait:
-        channel.session.do(AfterTask(queue.discard, lambda: when_stored(channel, answer)))
+        channel.session.do(AfterTask(queue.discard, partial(reply_stored, channel, False, answer)))
     else:
         reply_stored(channel, m.no_wait, answer, queue.durable)
 

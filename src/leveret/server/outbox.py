@@ -14,6 +14,7 @@ run everything that was ready. Sockets are polled between two turns, so work in 
     2  Work           drain                   purges, fanouts, dead letters … as far as one more budget goes
     3  timers         arm                     the next expiry wakes the loop
     4  storage        flush ─────────────────────────────────────────────► committer's thread: write, sync
+    │                                         (a client that is alone is better served here: `_flush_storage`)
     5  alarms, waiters                        publishers blocked or not; HTTP requests that waited     │
     6  _woken         Transport.flush         one write for each socket                                │
     │                                                                                                  │
@@ -64,6 +65,8 @@ class Outbox:
         self._busy: list[Transport] = []
         self._held: list[Transport] = []
         self._scheduled = False
+        # What storage has synced while it is flushed is told in this turn.
+        self._flushing = False
         self._closed = False
         self._armed_at = NEVER
         self._relief: Relief | None = None
@@ -96,7 +99,9 @@ class Outbox:
         if self._relief is not None and self._relief.paused:
             self._relief.paused = False
             self._broker.work.add(self._relief)
-        self.schedule()
+        storage = self._broker.storage
+        if not self._flushing or self._busy or storage.position() > storage.synced:
+            self.schedule()
 
     async def change(self, function: Callable[[], T]) -> T:
         """Change the model from outside of any connection's pass, and return when what changed is on disk."""
@@ -187,7 +192,7 @@ class Outbox:
         if self._broker.work:
             self._drain()
         self.arm()
-        self._broker.storage.flush()
+        self._flush_storage()
         if self._broker.work:
             self.schedule()
         self._alarms.end_turn()
@@ -196,6 +201,19 @@ class Outbox:
         woken, self._woken = self._woken, []
         for transport in woken:
             self._have(transport, transport.flush)
+
+    def _flush_storage(self) -> None:
+        """Have what was said written, and at once if nobody but the one who waits for it is there to be stopped by that."""
+        at_once = self.active_clients.only_one(self._loop.time()) and self._is_awaited()
+        self._flushing = True
+        try:
+            self._broker.storage.flush(at_once)
+        finally:
+            self._flushing = False
+
+    def _is_awaited(self) -> bool:
+        """Whether some client waits for storage, for a confirm mostly."""
+        return bool(self._unsynced) or any(transport.confirming for transport in self._woken)
 
     def _have(self, transport: "Transport", act: Callable[[], None]) -> None:
         """Have a connection do its part; if that fails, it is the only one that ends."""

@@ -15,19 +15,28 @@ ACTIVE_S = 0.02
 
 
 class ActiveClients:
-    """Whether more than two clients are active."""
+    """Whether more than two clients are active, and whether only one is."""
 
     def __init__(self) -> None:
         self._last: Hashable = None
         self._last_but_one: Hashable = None
         self._third_at = -ACTIVE_S
+        # Who was read last, and since when nobody else was.
+        self._reader: Hashable = None
+        self._alone_since = 0.0
 
     def note(self, client: Hashable, now: float) -> None:
         """This client has sent something."""
+        if client is not self._reader:
+            self._reader = client
+            self._alone_since = now
         if client is not self._last and client is not self._last_but_one:
             self._last_but_one = self._last
             self._last = client
             self._third_at = now
+
+    def only_one(self, now: float) -> bool:
+        return now - self._alone_since >= ACTIVE_S
 
     def more_than_two(self, now: float) -> bool:
         return now - self._third_at < ACTIVE_S

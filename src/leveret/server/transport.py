@@ -279,7 +279,7 @@ class Transport(asyncio.BufferedProtocol):
     def hold_back(self) -> None:
         """Storage is behind, and this client gives it much: read no more from it until `throttle_changed`."""
         connection = self.connection
-        if connection is not None and not connection.session.blocked and connection.session.pending is None:
+        if connection is not None and not connection.session.blocked and not connection.session.is_waiting():
             connection.session.blocked = True
             self._block_or_resume(connection)
 
@@ -289,6 +289,11 @@ class Transport(asyncio.BufferedProtocol):
         if connection is not None:
             connection.throttle_changed(now_ms())
             self._block_or_resume(connection)
+
+    @property
+    def confirming(self) -> bool:
+        """Whether the client waits for confirms."""
+        return self.connection is not None and bool(self.connection.session.confirming)
 
     @property
     def direct(self) -> bool:

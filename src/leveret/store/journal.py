@@ -336,6 +336,11 @@ class BatchToWrite:
         self.end = end
         self._disk = disk
 
+    @property
+    def begins_file(self) -> bool:
+        """Whether its file has to be made for it."""
+        return self._offset == HEADER_SIZE
+
     def write(self) -> None:
         """Write it; runs in the committer's thread."""
         segment = self.segment
@@ -355,7 +360,7 @@ class BatchToWrite:
     def sync(self) -> None:
         """Have it on disk, and if it is the first in its file, that in the folder."""
         self.segment.file.sync()
-        if self._offset == HEADER_SIZE:
+        if self.begins_file:
             self._disk.sync_folder()
 
 

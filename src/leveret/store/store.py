@@ -1,7 +1,8 @@
 """The store: the model's durable storage, made of the journal, the definitions and the committer.
 
-One batch is being written at a time; what is said meanwhile gathers in the next. `on_synced` is called on the loop when
-one is on disk, `on_failed` when one could not be: after that nothing is promised any more.
+One batch is being written at a time; what is said meanwhile gathers in the next. A small one for which a client waits that
+is alone is written in the loop's own turn, where the disk is quick. `on_synced` is called on the loop when one is on disk,
+`on_failed` when one could not be: after that nothing is promised any more.
 
   the loop                                   │  the committer's thread               │  on disk
   ───────────────────────────────────────────┼───────────────────────────────────────┼──────────────────────────
@@ -49,6 +50,9 @@ SPILL_PREFIX = "spill"
 SPILL_PIECE = 1 << 20
 # A journal in which nothing is live is begun anew from this size on, when nothing happens.
 IDLE_SPARE = 1 << 20
+
+# A batch may be written and synced in the loop's turn up to this size.
+AT_ONCE_MAX = 16 << 10
 
 # Facts. Ids are never used again; how often definitions have changed; a batch before which none may be missing; up to which
 # batch messages count as delivered before.
@@ -166,7 +170,6 @@ class Store(PagedStorage):
             self._last_queue_id += 1
             queue_id = self._last_queue_id
             self.put(kind, vhost, queue.name, {**value, "id": queue_id})
-            self._changes.append(set_fact(LAST_QUEUE_ID, str(queue_id)))
         self._make_room(key)
         self._ids[key] = queue_id
         queue.ledger = Ledger(self.journal, queue_id)
@@ -262,15 +265,15 @@ class Store(PagedStorage):
         waiting = sum(len(batch.data) for batch, _ in self._taken) if self._taken else 0
         return len(self.journal.out) + len(self.spill.out) + self._writing_size + self._spilling_size + waiting
 
-    def flush(self) -> None:
-        """Hand what has gathered to the committer, if that is idle."""
+    def flush(self, at_once: bool = False) -> None:
+        """Hand what has gathered to the committer, if that is idle; with `at_once` a small batch may be written here."""
         if self._committer is None or self.failed is not None:
             return
         try:
             if self._leaving:
                 self._let_leave()
             self._flush_spill()
-            self._flush_journal()
+            self._flush_journal(at_once)
             self._read_waiting()
         except OSError as error:
             self.fail(error)
@@ -298,7 +301,7 @@ class Store(PagedStorage):
         self.compaction.look(self.spill)
         self._on_synced()
 
-    def _flush_journal(self) -> None:
+    def _flush_journal(self, at_once: bool) -> None:
         if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
             return
         if self._cleaning_reads and is_late(self.journal):
@@ -307,7 +310,12 @@ class Store(PagedStorage):
         batch, changes = self._taken.pop(0) if self._taken else self._take()
         self._writing = True
         self._writing_size = len(batch.data)
-        self._committer.put(Job(batch, changes, lambda error: self._written(batch, error)))
+        job = Job(batch, changes, lambda error: self._written(batch, error))
+        is_small = not changes and not batch.begins_file and len(batch.data) <= AT_ONCE_MAX
+        if at_once and is_small and self._committer.is_quick():
+            self._committer.carry_out_now(job)
+        else:
+            self._committer.put(job)
 
     def _take(self) -> tuple[BatchToWrite, list[Change]]:
         """The batch gathered so far, and the rows that go with it."""
@@ -323,6 +331,7 @@ class Store(PagedStorage):
             self._change_count += 1
             journal.mark = (self._change_count, self._last_queue_id, journal.mark[2])
             changes.append(set_fact(CHANGES, str(self._change_count)))
+            changes.append(set_fact(LAST_QUEUE_ID, str(self._last_queue_id)))
             changes.append(set_fact(LAST_BATCH, str(journal.batch)))
         return journal.take(), changes
 
