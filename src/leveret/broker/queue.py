@@ -525,8 +525,10 @@ class Queue:
         if self.ledger is None:
             return None
         self.storage.write_places()
-        # Of a transaction that is being committed some are settled, and that does not count yet.
-        if self.unacked_count or self.dead or self.storage.has_open_groups():
+        # Of a transaction that is being committed some are settled, and that does not count yet; of a purge before this one
+        # some may have to be.
+        is_discarding = self.discard is not None and not self.discard.done
+        if self.unacked_count or self.dead or is_discarding or self.storage.has_open_groups():
             return self.ledger
         self.ledger.purge(self.next_seq - 1)
         return self.ledger.locations
