@@ -35,6 +35,7 @@ from leveret.wire.values import Table
 TINY = {
     "LEVERET_SEGMENT_SIZE": "65536",
     "LEVERET_WINDOW_COUNT": "8",
+    "LEVERET_SHARED_WINDOW_SIZE": "16384",
     "LEVERET_WINDOW_SIZE": "65536",
     "LEVERET_PAGE_COUNT": "2",
     "LEVERET_PAGE_SIZE": "8192",

@@ -101,7 +101,7 @@ def test_run_is_settled_and_counted(client: Client) -> None:
     assert counts(client) == (0, 3)
     channel = client.connection.session.channels[1]
     assert (channel.unacked.count, channel.counters.ack) == (3, 7)
-    assert channel.consumers["c q"].counters.ack == 7
+    assert channel.consumers.by_tag["c q"].counters.ack == 7
     assert client.connection.session.vhost.queues["q"].counters.ack == 7
 
 
@@ -136,7 +136,7 @@ def test_tag_may_be_one_that_the_run_has_made_room_for(client: Client) -> None:
 def test_run_leaves_half_of_the_pass_for_deliveries(client: Client, left: int, settled: int) -> None:
     delivered(client, 100, prefetch=40)
     channel = client.connection.session.channels[1]
-    consumer = channel.consumers["c q"]
+    consumer = channel.consumers.by_tag["c q"]
     budget = client.broker.work.budget
     reader = reading(frames(client, *map(BasicAck, range(2, 41))))
     budget.left = left

@@ -282,7 +282,7 @@ def test_answers_of_a_connection_that_ends_are_given_to_nobody(client: Client, s
 
 def test_client_whose_answers_wait_is_alive(client: Client, storage: SlowStorage) -> None:
     """SPEC §1: its heartbeats are not read meanwhile."""
-    client.connection.heartbeat_ms = 1000
+    client.connection.heartbeat.interval_ms = 1000
     send(client, declare("a"))
     client.connection.tick(10_000)
     assert not client.connection.ended

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import pytest
-from tests.store.support import Rig, body, letter
+from tests.store.support import Rig, body, letter, read_octets
 
 from leveret.broker.consumer import Consumer, Window
 from leveret.broker.deduplication import HEADER, key_of
 from leveret.broker.dispatch import cancel, dispatch, resume, subscribe
 from leveret.broker.message import Entry, is_stub
+from leveret.broker.open_page import OpenPage
 from leveret.broker.queue import Queue
 from leveret.broker.relief import Relief
 from leveret.store.ledger import ledger_of
@@ -63,6 +64,42 @@ class Eater(Consumer):
         self._life.eaters.pop(self.queue.name, None)
 
 
+class Drinker(Consumer):
+    """A consumer that does not acknowledge, takes messages as the octets they are, and so many of them at a time."""
+
+    def __init__(self, life: "Life", thirst: int) -> None:
+        Consumer.__init__(self, "drinker", True)
+        self._life = life
+        self._thirst = self._left = thirst
+
+    def drink(self) -> None:
+        self._left = self._thirst
+
+    def can_take(self, size: int) -> bool:
+        return self._left > 0
+
+    def takes_octets(self) -> bool:
+        return True
+
+    def deliver(self, entry: Entry) -> None:
+        self._left -= 1
+        self._life.delivered(self.queue, entry)
+        self._life.forget_last(self.queue)
+
+    def deliver_octets(self, page: OpenPage, limit: int) -> None:
+        last = min(page.count, page.at + min(limit, self._left))
+        while page.at < last:
+            self._left -= 1
+            self._life.octets_count += 1
+            entry = read_octets(page, page.at)
+            page.at += 1
+            self._life.delivered(self.queue, entry)
+            self._life.forget_last(self.queue)
+
+    def cancelled(self) -> None:
+        self._life.eaters.pop(self.queue.name, None)
+
+
 class Life:
     """One broker between two starts, and the model of it."""
 
@@ -71,7 +108,8 @@ class Life:
         self.choice = choice
         self.numbers = numbers
         self.unacked: list[Entry] = []
-        self.eaters: dict[str, Eater] = {}
+        self.eaters: dict[str, Eater | Drinker] = {}
+        self.octets_count = 0
         self.model: dict[int, dict[int, Known]] = {}
         rig.committer.held = True
         rig.committer.durable = rig.store.synced
@@ -125,6 +163,10 @@ class Life:
         assert entry.delivery_count == known.delivery_count
         known.ready = False
         self.unacked.append(entry)
+
+    def forget_last(self, queue: Queue) -> None:
+        """What was delivered last needs no acknowledgement."""
+        del self.known(queue)[self.unacked.pop().seq]
 
     def trim(self) -> None:
         """The bounded queue drops its oldest: as many as are not there any more. The others have what they should."""
@@ -203,8 +245,7 @@ class Life:
                 return
             self.delivered(queue, entry)
             if no_ack:
-                self.unacked.pop()
-                del self.known(queue)[entry.seq]
+                self.forget_last(queue)
 
     def eat(self) -> None:
         queue = self.queue()
@@ -212,7 +253,9 @@ class Life:
         if eater is not None:
             cancel(queue, eater)
         else:
-            self.eaters[queue.name] = eater = Eater(self, self.choice.choice([0, 5, 30]))
+            thirsty = self.choice.random() < 0.4
+            eater = Drinker(self, self.choice.choice([3, 30])) if thirsty else Eater(self, self.choice.choice([0, 5, 30]))
+            self.eaters[queue.name] = eater
             subscribe(queue, eater)
 
     def some_unacked(self) -> list[Entry]:
@@ -224,6 +267,8 @@ class Life:
 
     def resume(self) -> None:
         for name, eater in list(self.eaters.items()):
+            if isinstance(eater, Drinker):
+                eater.drink()
             resume(self.rig.vhost.queues[name], eater)
 
     def acknowledge(self) -> None:

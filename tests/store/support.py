@@ -10,6 +10,7 @@ from tests.store.simulated_disk import SimulatedDisk
 from leveret.broker.broker import Broker
 from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry, Message, is_stub, new_entry, new_message
+from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.rewrite import make_origin
@@ -168,7 +169,8 @@ class Rig:
         apart: bool = False,
     ) -> None:
         settings = Settings()
-        settings.sizes = sizes or settings.sizes
+        # Each broker lends from a shared window of its own.
+        settings.sizes = settings.sizes if sizes is None else same_sizes(sizes)
         self.disk = cast(SimulatedDisk, disk or SimulatedDisk())
         self.definitions = Definitions(self.disk, history)
         self.opened = Opened(cast(Disk, self.disk), self.definitions, settings, now, segment_size)
@@ -266,7 +268,7 @@ class Rig:
 
     def ready(self, queue: Queue) -> list[Entry]:
         """The ready messages of a queue, in order, with their content; what is paged out or a stub is left so."""
-        found = [self.whole(entry) for entry in queue.backlog.front.entries()]
+        found = [self.whole(entry) for entry in [*queue.backlog.front.entries(), *opened_entries(queue)]]
         found += [self._paged_out(record) for record in records_of(queue)]
         return found + behind(queue)
 
@@ -322,7 +324,7 @@ class Rig:
         held: dict[int, int] = {}
         for queue in self.queues():
             check_counts(queue)
-            entries = [*queue.backlog.front.entries(), *behind(queue), *(entry for entry, _ in queue.dead)]
+            entries = [*in_memory(queue), *(entry for entry, _ in queue.dead)]
             self._check_placed(queue, entries)
             self._hold(held, [(entry.location, entry.message.body_size) for entry in entries if entry.location])
             self._hold(held, self._check_pages(queue))
@@ -330,6 +332,8 @@ class Rig:
             self._check_placed(entry.queue, [entry])
             if entry.location:
                 self._hold(held, [(entry.location, entry.message.body_size)])
+        lent = sum(queue.backlog.granted for queue in self.queues())
+        assert lent == self.store.sizes.shared.used <= self.store.sizes.shared.limit
         self._check_live(list(held))
         if unacked is not None and self._at_rest():
             self._check_ledgers(list(unacked))
@@ -351,7 +355,7 @@ class Rig:
         for queue in self.queues():
             if queue.ledger is None:
                 continue
-            entries = [*queue.backlog.front.entries(), *behind(queue), *(entry for entry, _ in queue.dead)]
+            entries = [*in_memory(queue), *(entry for entry, _ in queue.dead)]
             entries += [entry for entry in unacked if entry.queue is queue]
             sizes = [(entry.location, entry.message.body_size) for entry in entries if entry.location]
             sizes += [(record[1], record[2]) for record in records_of(queue) if record[1]]
@@ -415,6 +419,34 @@ class Rig:
         return self.again(**options)
 
 
+def same_sizes(sizes: Sizes) -> Sizes:
+    return Sizes(sizes.window_count, sizes.window_bytes, sizes.page_count, sizes.page_bytes, sizes.shared.limit)
+
+
+def read_octets(page: OpenPage, index: int) -> Entry:
+    """A message of an open page, as whoever takes the octets would see it."""
+    start = page.content_at(index)
+    content = page.data[start : start + page.content_size(index)]
+    sizes = (page.header_size(index), page.body_size(index), page.frame_size(index))
+    return new_entry(new_message(page.origin(index), content, *sizes, page.flags(index)), page.seq(index))
+
+
+def opened_entries(queue: Queue) -> list[Entry]:
+    """What was read and is octets still; the location is where storage has it."""
+    found = []
+    for page in queue.backlog.opened:
+        for index in range(page.at, page.count):
+            entry = read_octets(page, index)
+            entry.location = page.location(index)
+            found.append(entry)
+    return found
+
+
+def in_memory(queue: Queue) -> list[Entry]:
+    """What is ready and not in pages, in order."""
+    return [*queue.backlog.front.entries(), *opened_entries(queue), *behind(queue)]
+
+
 def behind(queue: Queue) -> list[Entry]:
     """What is in memory behind the pages."""
     return [] if queue.backlog.back is None else queue.backlog.back.entries()
@@ -435,7 +467,7 @@ def records_of(queue: Queue) -> list[Record]:
 
 def check_counts(queue: Queue) -> None:
     """What a queue says it has is what it has, each once and in order."""
-    front, back, records = queue.backlog.front.entries(), behind(queue), records_of(queue)
+    front, back, records = [*queue.backlog.front.entries(), *opened_entries(queue)], behind(queue), records_of(queue)
     sizes = [entry.message.body_size for entry in front] + [record[2] for record in records]
     back_sizes = [entry.message.body_size for entry in back]
     assert queue.ready_count == len(sizes) + len(back_sizes)

@@ -19,6 +19,7 @@ from leveret.broker.storage import Traffic
 from leveret.protocol.settlement import ACKED, REJECTED
 from leveret.protocol.transaction import Commit, Transaction
 from leveret.store.committer import Job, carry_out
+from leveret.store.ledger import ledger_of
 from leveret.store.rows import DefinitionsFile, put
 from leveret.wire.values import Table
 
@@ -686,3 +687,21 @@ def test_stub_that_is_damaged_is_said_and_left_out(caplog: pytest.LogCaptureFixt
     assert [body(entry.message)[:1] for entry in taker.taken] == [b"0", b"2"]
     assert (queue.ready_count, queue.ready_bytes, rig.store.damaged_count) == (0, 0, 1)
     assert "journal-00000001.log: message 2 of queue 'q' in vhost '/'" in caplog.text
+
+
+def test_two_purges_in_a_row_count_each_message_once() -> None:
+    """SPEC §8.1: what the first one has still to settle is not gone by the second one's word as well."""
+    rig = Rig()
+    queue = rig.queue("q")
+    for number in range(4):
+        rig.publish(letter(b"%d" % number))
+    taken = rig.take("q")
+    assert queue.purge() == 3
+    queue.settle(taken)
+    rig.publish(letter(b"4"))
+    assert queue.purge() == 1
+    rig.publish(letter(b"5"))
+    rig.settle_down()
+    assert (ledger_of(queue).live_count, ledger_of(queue).live_bytes) == (1, 1)
+    rig.check([])
+    assert rig.again().bodies("q") == [b"5"]

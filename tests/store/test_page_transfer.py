@@ -26,7 +26,7 @@ def test_what_is_paged_out_comes_back_as_it_was(seed: int, monkeypatch: pytest.M
     monkeypatch.setattr(relief, "WORTHWHILE_BYTES", 1)
     choice = random.Random(seed)
     numbers = count()
-    sizes = Sizes(choice.choice([4, 8, 12]), 1 << 16, choice.choice([2, 4]), 2048)
+    sizes = Sizes(choice.choice([4, 8, 12]), 1 << 16, choice.choice([2, 4]), 2048, choice.choice([0, 5000, 20_000]))
     options = {"segment_size": 1 << 12, "sizes": sizes, "apart": True}
     rig = Rig(**options)  # type: ignore[arg-type]
     rig.vhost.declare_exchange("fan", "fanout", durable=True)

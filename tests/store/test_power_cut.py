@@ -500,7 +500,10 @@ def declare(rig: Rig, name: str) -> None:
 def new_world(seed: int) -> World:
     choice = random.Random(seed)
     page_bytes = choice.choice([512, 2048, 16_384])
-    sizes = Sizes(choice.choice([4, 8, 12]), choice.choice([4096, 65_536]), choice.choice([2, 4, 8]), page_bytes)
+    shared_bytes = choice.choice([0, 5000, 50_000])
+    sizes = Sizes(
+        choice.choice([4, 8, 12]), choice.choice([4096, 65_536]), choice.choice([2, 4, 8]), page_bytes, shared_bytes
+    )
     return World(
         choice, {"segment_size": choice.choice([1 << 12, 1 << 13, 1 << 15]), "sizes": sizes, "apart": seed % 4 != 3}
     )

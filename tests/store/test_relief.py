@@ -5,15 +5,17 @@ from typing import Any
 import pytest
 from tests.store.support import Rig, body, letter
 
+from leveret.broker.backlog import memory_of
 from leveret.broker.deduplication import HEADER
 from leveret.broker.message import is_stub
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
-from leveret.broker.relief import ENTRY_BYTES, Relief, held_bytes
+from leveret.broker.relief import Relief, held_bytes
 from leveret.wire.values import Table
 
 SIZES = Sizes(16, 1 << 16, 4, 1 << 14)
 PLENTY = 1 << 40
+ENTRY_BYTES = memory_of(1, 0)
 SIZE = 8000
 
 

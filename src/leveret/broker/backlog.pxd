@@ -1,7 +1,10 @@
 cimport cython
 from leveret.broker.chain cimport Chain
 from leveret.broker.message cimport Entry, is_stub
-from leveret.broker.pages cimport Page, Pages, Sizes
+from leveret.broker.open_page cimport OpenPage
+from leveret.broker.pages cimport Page, Pages, SharedWindow, Sizes
+
+cdef long LARGE_BYTES, ENTRY_BYTES
 
 @cython.final
 cdef class Backlog:
@@ -10,6 +13,7 @@ cdef class Backlog:
     cdef public long long body_bytes
     cdef public long long stub_bytes
     cdef public Chain front
+    cdef public list opened
     cdef public bint paged
     cdef public Pages pages
     cdef public Chain back
@@ -17,6 +21,7 @@ cdef class Backlog:
     cdef public long long back_bytes
     cdef public long long back_seq
     cdef public object loading
+    cdef public long long granted
     cdef bint _bounded
     cdef list _evictable
     cdef list _leaving
@@ -26,6 +31,10 @@ cdef class Backlog:
     @cython.locals(entry=Entry)
     cpdef Entry bring(self, object queue)
     cpdef remove_first(self, object queue, Entry entry)
+    @cython.locals(entry=Entry, page=OpenPage, opened=list)
+    cpdef unfold(self)
+    @cython.locals(index=Py_ssize_t)
+    cpdef remove_octets(self, object queue, OpenPage page, Py_ssize_t first)
     @cython.locals(chain=Chain)
     cpdef remove(self, object queue, Entry entry)
     @cython.locals(entry=Entry)
@@ -33,14 +42,22 @@ cdef class Backlog:
     @cython.locals(entry=Entry, size=Py_ssize_t)
     cpdef put_back(self, list entries)
     cpdef tuple clear(self)
+    cdef _shrunk(self, object queue)
+    cdef long long _held_bytes(self)
+    @cython.locals(held="long long")
+    cdef bint _may_grow(self, object queue) except -1
+    cdef bint _is_calm(self)
+    cpdef give_back(self)
     cdef bint _is_over(self)
     cdef _overflow(self, object queue, Entry entry)
     cpdef begin_paging(self, long long next_seq)
+    @cython.locals(is_long=bint)
     cdef _add_behind(self, object queue, Entry entry)
     cdef bint _is_low(self)
     cpdef load(self, object queue)
     @cython.locals(entry=Entry)
     cpdef loaded(self, object queue, list entries, Py_ssize_t lost_count, long long lost_bytes)
+    cpdef opened_page(self, object queue, OpenPage page)
     cpdef restore(self, object queue, Pages pages, long long next_seq)
     @cython.locals(entry=Entry)
     cpdef list filled(self, list entries)
@@ -50,3 +67,5 @@ cdef class Backlog:
     cpdef evict_front(self, object queue)
     @cython.locals(others=list)
     cpdef evict_unacked(self, object queue, Entry entry)
+
+cpdef long long memory_of(Py_ssize_t count, long long body_bytes) noexcept

@@ -1,6 +1,6 @@
 """What a queue has ready, and how much of it is in memory.
 
-  [front, in memory] [pages, in storage] [back, in memory until it makes a page]
+  [front, in memory] [opened, octets in memory] [pages, in storage] [back, in memory until it makes a page]
 
 What is beyond the window is paged out, place and all, where messages go in the order they came (`pages.py`). Where they do
 not, as with priorities, deduplication and delays, or where somebody gave them back, the place stays in the front and its
@@ -8,8 +8,12 @@ message is a stub: one whose content is in storage alone. Knows nothing of consu
 
   (1) Unless it is `paged`, everything is in the front. While it is, every seq in the front is below every seq in the
       pages, and those are below every seq in the back, which begins with `back_seq`.
+      What is `opened` stands between front and pages: pages that were read, of which no entries were made yet
+      (`open_page.py`). Whoever needs entries calls `unfold`.
   (2) At most one thing is `loading`: a page, which is then in no other place, or some stubs of the front.
-  (3) A persistent message of a durable queue is in the log before it comes here: what has no place there when it is paged
+  (3) Nothing is paged out while it fits what the broker lends (`SharedWindow`) to queues that have consumers: `granted`
+      octets, by `memory_of`. They are given back when it fits half the window again.
+  (4) A persistent message of a durable queue is in the log before it comes here: what has no place there when it is paged
       out would be lost with the process.
 
 The queue is handed in where storage may be asked: storage needs to know whose messages these are.
@@ -20,6 +24,7 @@ from typing import TYPE_CHECKING
 from leveret.broker.chain import Chain, chain_for
 from leveret.broker.deduplication import key_of
 from leveret.broker.message import Entry, is_stub
+from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Page, Pages, Sizes
 
 if TYPE_CHECKING:
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 
 # One message may stay in memory where all others leave it, but not one as large as that.
 LARGE_BYTES = 4096
+# About what a ready message takes in memory besides its body.
+ENTRY_BYTES = 400
 
 
 class Backlog:
@@ -45,7 +52,9 @@ class Backlog:
         "body_bytes",
         "count",
         "front",
+        "granted",
         "loading",
+        "opened",
         "paged",
         "pages",
         "sizes",
@@ -60,6 +69,7 @@ class Backlog:
         self.body_bytes = 0
         self.stub_bytes = 0
         self.front = Chain()
+        self.opened: list[OpenPage] = []
         self.paged = False
         self.pages = Pages(sizes)
         self.back: Chain | None = None
@@ -67,6 +77,8 @@ class Backlog:
         self.back_bytes = 0
         self.back_seq = 0
         self.loading: Page | list[Entry] | None = None
+        # What the shared window has lent it.
+        self.granted = 0
         # Messages beyond the window that become stubs next, a page at a time: unacknowledged, and ready.
         self._evictable: list[Entry] | None = None
         self._leaving: list[Entry] | None = None
@@ -91,6 +103,8 @@ class Backlog:
 
     def bring(self, queue: "Queue") -> Entry | None:
         """The first message, which is not in memory, if it can be had at once; if not, it is brought."""
+        if self.opened:
+            self.unfold()
         entry = self.front.first()
         if entry is None and self.paged and self.loading is None:
             self.load(queue)
@@ -108,8 +122,31 @@ class Backlog:
         self.count -= 1
         self.body_bytes -= entry.message.body_size
         self.front.remove(entry)
+        if self.granted != 0 or self.paged:
+            self._shrunk(queue)
+
+    def _shrunk(self, queue: "Queue") -> None:
+        """The first message has gone, and some were beyond the window."""
+        if self.granted != 0 and self._is_calm():
+            self.give_back()
         if self.paged and self.loading is None and self._is_low():
             self.load(queue)
+
+    def unfold(self) -> None:
+        """Make entries of what was read and is octets still."""
+        opened, self.opened = self.opened, []
+        for page in opened:
+            for entry in page.entries():
+                self.front.append(entry)
+
+    def remove_octets(self, queue: "Queue", page: OpenPage, first: int) -> None:
+        """The messages of the first opened page from `first` to where it is now have gone."""
+        self.count -= page.at - first
+        for index in range(first, page.at):
+            self.body_bytes -= page.body_size(index)
+        if page.at == page.count:
+            self.opened.pop(0)
+        self._shrunk(queue)
 
     def remove(self, queue: "Queue", entry: Entry) -> None:
         """Remove a message, wherever it is in memory."""
@@ -147,6 +184,7 @@ class Backlog:
 
     def clear(self) -> tuple[list[Entry], list[Page]]:
         """Empty it; the heads of the chains, and the pages, that have to be taken apart."""
+        self.unfold()
         heads = self.front.detach()
         if self.back is not None:
             heads += self.back.detach()
@@ -161,6 +199,7 @@ class Backlog:
         self._leaving = None
         self.paged = False
         self.loading = None
+        self.give_back()
         return heads, pages
 
     # Beyond the window
@@ -168,8 +207,36 @@ class Backlog:
     def _is_over(self) -> bool:
         return self.count > self.sizes.window_count or self.body_bytes > self.sizes.window_bytes
 
+    def _held_bytes(self) -> int:
+        """About how much memory all that is not in pages takes."""
+        return memory_of(self.count - self.pages.count, self.body_bytes - self.pages.body_bytes - self.stub_bytes)
+
+    def _may_grow(self, queue: "Queue") -> bool:
+        """Whether it may have in memory what it has, although that is more than the window."""
+        held = self._held_bytes()
+        if held <= self.granted:
+            return True
+        # Without consumers nobody is about to take it: the disk is the place for it.
+        if not queue.rotation.everyone:
+            return False
+        self.granted += self.sizes.shared.grant(held - self.granted)
+        return held <= self.granted
+
+    def _is_calm(self) -> bool:
+        """Whether what is in memory would fit half the window."""
+        if self.count - self.pages.count > self.sizes.window_count // 2:
+            return False
+        return self.body_bytes - self.pages.body_bytes - self.stub_bytes <= self.sizes.window_bytes // 2
+
+    def give_back(self) -> None:
+        """Give back what the shared window has lent."""
+        self.sizes.shared.give_back(self.granted)
+        self.granted = 0
+
     def _overflow(self, queue: "Queue", entry: Entry) -> None:
         """There is more than the window, and nothing is paged out yet."""
+        if self._may_grow(queue):
+            return
         if queue.settings.pageable():
             self.begin_paging(queue.next_seq)
         else:
@@ -186,7 +253,8 @@ class Backlog:
         self.back.append(entry)
         self.back_count += 1
         self.back_bytes += entry.message.body_size
-        if self.back_count >= 2 * self.sizes.page_count or self.back_bytes >= 2 * self.sizes.page_bytes:
+        is_long = self.back_count >= 2 * self.sizes.page_count or self.back_bytes >= 2 * self.sizes.page_bytes
+        if is_long and not self._may_grow(queue):
             queue.storage.page_out(queue)
 
     def _is_low(self) -> bool:
@@ -202,6 +270,7 @@ class Backlog:
             self.loading = page
             queue.storage.load(queue, page)
             return
+        self.unfold()
         if self.back is not None:
             self.front.join(self.back)
         self.back_count = 0
@@ -213,8 +282,16 @@ class Backlog:
         self.loading = None
         self.count -= lost_count
         self.body_bytes -= lost_bytes
+        self.unfold()
         for entry in entries:
             self.front.append(entry)
+        if self.paged and self._is_low():
+            self.load(queue)
+
+    def opened_page(self, queue: "Queue", page: OpenPage) -> None:
+        """The page that is loading is here, as octets."""
+        self.loading = None
+        self.opened.append(page)
         if self.paged and self._is_low():
             self.load(queue)
 
@@ -278,3 +355,8 @@ class Backlog:
             others = [other for other in self._evictable if other is not entry and other.queue is queue]
             self._evictable = [entry]
             queue.storage.evict(queue, others)
+
+
+def memory_of(count: int, body_bytes: int) -> int:
+    """About how much memory so many ready messages take, with so much in bodies."""
+    return count * ENTRY_BYTES + body_bytes

@@ -1,6 +1,7 @@
 cimport cython
 from leveret.broker.message cimport Entry
 from leveret.broker.counters cimport Counters
+from leveret.broker.open_page cimport OpenPage
 
 @cython.final
 cdef class Window:
@@ -28,5 +29,7 @@ cdef class Consumer:
     cdef public object queue
     cpdef bint can_take(self, Py_ssize_t size)
     cpdef bint hurrying(self, long long now)
+    cpdef bint takes_octets(self) except -1
+    cpdef deliver_octets(self, OpenPage page, Py_ssize_t limit)
     cpdef deliver(self, Entry entry)
     cpdef cancelled(self)

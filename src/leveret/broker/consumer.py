@@ -11,6 +11,7 @@ from leveret.wire.values import Table
 
 if TYPE_CHECKING:
     from leveret.broker.message import Entry
+    from leveret.broker.open_page import OpenPage
     from leveret.broker.queue import Queue
 
 
@@ -102,6 +103,17 @@ class Consumer:
     def hurrying(self, now: int) -> bool:
         """Whether its client is reading, and has not yet read all that was sent."""
         return False
+
+    def takes_octets(self) -> bool:
+        """Whether it does not acknowledge, and takes messages as the octets they are."""
+        return False
+
+    def deliver_octets(self, page: "OpenPage", limit: int) -> None:
+        """Send some of the first messages of this page to the client, one at least and `limit` at most.
+
+        They are gone from the page then. Must not call the queue.
+        """
+        raise NotImplementedError
 
     def deliver(self, entry: "Entry") -> None:
         """Send this entry to the client. Must not call the queue."""

@@ -1,6 +1,7 @@
 cimport cython
 from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry, Message
+from leveret.broker.open_page cimport OpenPage
 from leveret.broker.queue cimport Queue
 from leveret.broker.budget cimport Budget
 from leveret.broker.work cimport Task
@@ -14,6 +15,8 @@ cdef Consumer _who_can_take(Queue queue, Message message)
 cdef _reconsider(Queue queue)
 @cython.locals(entry=Entry, consumer=Consumer)
 cpdef dispatch(Queue queue)
+@cython.locals(page=OpenPage, budget=Budget, first=Py_ssize_t, at=Py_ssize_t, is_alone=bint, consumer=Consumer)
+cdef _pass_octets(Queue queue)
 @cython.locals(size=Py_ssize_t)
 cdef _send(Queue queue, Entry entry, Consumer consumer)
 

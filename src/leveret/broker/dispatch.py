@@ -11,6 +11,7 @@ consumer what it gets, so that the queue's own state depends on what it was told
 from leveret.broker.budget import Budget
 from leveret.broker.consumer import Consumer
 from leveret.broker.message import Entry, Message
+from leveret.broker.open_page import OpenPage
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task
 
@@ -86,6 +87,9 @@ def dispatch(queue: Queue) -> None:
         if queue.work.budget.left <= 0:
             queue.defer_dispatch()
             return
+        if queue.backlog.opened and queue.backlog.front.first() is None and queue.takes_octets():
+            _pass_octets(queue)
+            continue
         entry = queue.first()
         if entry is None:
             return
@@ -98,6 +102,23 @@ def dispatch(queue: Queue) -> None:
             queue.storage.write_places()
         queue.hand_over(entry, consumer)
         _send(queue, entry, consumer)
+
+
+def _pass_octets(queue: Queue) -> None:
+    """Give consumers that do not acknowledge what was read, without making a message and an entry of each."""
+    page: OpenPage = queue.backlog.opened[0]
+    budget = queue.work.budget
+    first = page.at
+    # Several take turns, one message each.
+    is_alone = len(queue.rotation.everyone) == 1
+    while page.at < page.count and budget.left > 0:
+        at = page.at
+        consumer = queue.rotation.next(page.body_size(at))
+        if consumer is None:
+            break
+        consumer.deliver_octets(page, budget.left if is_alone else 1)
+        budget.left -= page.at - at
+    queue.pass_octets(page, first)
 
 
 def _send(queue: Queue, entry: Entry, consumer: Consumer) -> None:

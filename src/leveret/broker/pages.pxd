@@ -5,9 +5,19 @@ cdef int RECORD_SIZE, ROOM_MIN
 cdef long COUNT_MAX
 
 @cython.final
+cdef class SharedWindow:
+    cdef public long long limit
+    cdef public long long piece
+    cdef public long long used
+    @cython.locals(left="long long", granted="long long")
+    cpdef long long grant(self, long long size)
+    cpdef give_back(self, long long size)
+
+@cython.final
 cdef class Sizes:
     cdef public long page_bytes
     cdef public int page_count
+    cdef public SharedWindow shared
     cdef public long long window_bytes
     cdef public int window_count
 

@@ -15,6 +15,9 @@ ROOM_MIN = 16
 # A queue with so much in bodies is a flood: its publisher may be heard a little later.
 FLOOD_BYTES = 1 << 20
 COUNT_MAX = (1 << 16) - 1
+# The shared window is lent in pieces of an eighth, or of 1 MiB where it is large.
+PIECE_MAX = 1 << 20
+PIECE_PART = 8
 
 
 class Sizes:
@@ -22,18 +25,49 @@ class Sizes:
 
     What is ready beyond `window_count` messages or `window_bytes` of bodies is paged out, `page_count` messages or
     `page_bytes` of bodies at a time; a page comes back when less than half a window is left in front. Beyond the window
-    even the content of what is unacknowledged is only in storage.
+    even the content of what is unacknowledged is only in storage. What all queues together may have beyond their windows
+    while consumers take from them is in `shared`.
     """
 
-    __slots__ = ("page_bytes", "page_count", "window_bytes", "window_count")
+    __slots__ = ("page_bytes", "page_count", "shared", "window_bytes", "window_count")
 
     def __init__(
-        self, window_count: int = 16_384, window_bytes: int = 16 << 20, page_count: int = 1024, page_bytes: int = 2 << 20
+        self,
+        window_count: int = 16_384,
+        window_bytes: int = 16 << 20,
+        page_count: int = 4096,
+        page_bytes: int = 2 << 20,
+        shared_bytes: int = 0,
     ) -> None:
         self.window_count = window_count
         self.window_bytes = window_bytes
         self.page_count = page_count
         self.page_bytes = page_bytes
+        self.shared = SharedWindow(shared_bytes)
+
+
+class SharedWindow:
+    """Memory for what queues with consumers have beyond their own windows: `limit` octets for all of them together.
+
+    A consumer that falls behind for a moment must not make every message take the way through the disk.
+    """
+
+    __slots__ = ("limit", "piece", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.piece = min(PIECE_MAX, limit // PIECE_PART)
+        self.used = 0
+
+    def grant(self, size: int) -> int:
+        """Lend so many octets or, so that nobody asks for each message, a piece; nothing if that is too much."""
+        left = self.limit - self.used
+        granted = 0 if size > left else min(left, max(size, self.piece))
+        self.used += granted
+        return granted
+
+    def give_back(self, size: int) -> None:
+        self.used -= size
 
 
 class Page:

@@ -3,6 +3,7 @@ from leveret.broker.backlog cimport Backlog
 from leveret.broker.consumer cimport Consumer
 from leveret.broker.limits cimport Limits
 from leveret.broker.message cimport Entry, Message, is_stub, new_entry, renewed_entry
+from leveret.broker.open_page cimport OpenPage
 from leveret.broker.pages cimport Page, Pages
 from leveret.broker.rotation cimport Rotation
 from leveret.broker.storage cimport Storage
@@ -71,6 +72,8 @@ cdef class Queue:
     cpdef Entry pass_on(self, Message message, Consumer consumer, long long now)
     cpdef hand_over_new(self, Entry entry, Consumer consumer)
     cpdef hand_over(self, Entry entry, Consumer consumer)
+    @cython.locals(count=Py_ssize_t)
+    cpdef pass_octets(self, OpenPage page, Py_ssize_t first)
     cdef _hold(self, Entry entry)
     @cython.locals(entry=Entry)
     cpdef Entry take(self, bint no_ack)
@@ -86,6 +89,8 @@ cdef class Queue:
     cpdef Py_ssize_t delete(self) except -1
     @cython.locals(entry=Entry)
     cpdef loaded(self, Page page, list entries, Py_ssize_t lost_count=*, long long lost_bytes=*)
+    cpdef bint takes_octets(self) except -1
+    cpdef opened(self, Page page, OpenPage octets)
     @cython.locals(entry=Entry)
     cpdef filled(self, list entries)
     cpdef lose(self, Entry entry)

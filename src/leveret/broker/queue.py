@@ -5,10 +5,11 @@ It is a deterministic machine: its state depends on the commands it was given an
   accept, accept_for_a_time, keep, limit    a message comes: it gets its place in the order, is ready, is within the limits
   refuse                                    it does not
   pass_on, hand_over_new                    it goes to a consumer at once
-  first, remove_first, hand_over, take      the first one goes: to a consumer, by basic.get
+  first, remove_first, hand_over, take,     the first one goes: to a consumer, by basic.get
+  pass_octets
   settle, reject, requeue                   it is acknowledged, not wanted, given back
   drop, expire, purge, apply, delete        what is ready goes; limits and times change
-  loaded, filled, lose                      storage has brought, or lost, what is beyond the window
+  loaded, opened, filled, lose              storage has brought, or lost, what is beyond the window
 
 with the time as an argument or with the pass. Which message goes to which consumer is decided in `dispatch.py`: the queue
 asks no consumer, and only tells the `Rotation` beside it when what is first has changed. Knows no client, socket, file or
@@ -34,6 +35,7 @@ from leveret.broker.deduplication import Deduplication, key_of
 from leveret.broker.expiry import Expiry, QueueExpiry
 from leveret.broker.limits import Limits, limits_of
 from leveret.broker.message import Entry, Message, is_stub, new_entry, renewed_entry
+from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import FLOOD_BYTES, Page, Pages
 from leveret.broker.queue_tasks import Discard, Expire, Farewell
 from leveret.broker.rewrite import counted
@@ -271,6 +273,15 @@ class Queue:
         if self.ledger is not None or entry.location != 0:
             self._gone(entry)
 
+    def pass_octets(self, page: OpenPage, first: int) -> None:
+        """What is gone from the first opened page since it was at `first` went to consumers that do not acknowledge."""
+        count = page.at - first
+        self.touched = self.work.budget.now
+        self.counters.deliver_no_ack += count
+        if self.ledger is not None:
+            self.ledger.settle_octets(page, first)
+        self.backlog.remove_octets(self, page, first)
+
     def _hold(self, entry: Entry) -> None:
         entry.queue = self
         self.unacked_count += 1
@@ -408,6 +419,7 @@ class Queue:
 
     def apply(self, settings: QueueSettings, now: int) -> None:
         """Follow these limits and times from now on."""
+        self.backlog.unfold()
         self.settings = settings
         self.limits = limits_of(settings)
         self.backlog.suit(settings)
@@ -449,6 +461,19 @@ class Queue:
         self._trim()
         self.rotation.revive()
         self.defer_dispatch()
+
+    def takes_octets(self) -> bool:
+        """Whether a page may stay octets: nothing is looked at in a message, and all who listen take it as it is."""
+        if self.special or self.cut or self.settings.counts_deliveries:
+            return False
+        return self.rotation.takes_octets()
+
+    def opened(self, page: Page, octets: OpenPage) -> None:
+        """Storage has brought a page back, as octets."""
+        if self.backlog.loading is page and not self.deleted:
+            self.backlog.opened_page(self, octets)
+            self.rotation.revive()
+            self.defer_dispatch()
 
     def filled(self, entries: list[Entry]) -> None:
         """Storage has brought the content of stubs back."""
@@ -525,8 +550,10 @@ class Queue:
         if self.ledger is None:
             return None
         self.storage.write_places()
-        # Of a transaction that is being committed some are settled, and that does not count yet.
-        if self.unacked_count or self.dead or self.storage.has_open_groups():
+        # Of a transaction that is being committed some are settled, and that does not count yet; of a purge before this one
+        # some may have to be.
+        is_discarding = self.discard is not None and not self.discard.done
+        if self.unacked_count or self.dead or is_discarding or self.storage.has_open_groups():
             return self.ledger
         self.ledger.purge(self.next_seq - 1)
         return self.ledger.locations

@@ -11,6 +11,7 @@ system: memory that is given free is used again, and seldom given back.
 
 from typing import TYPE_CHECKING
 
+from leveret.broker.backlog import memory_of
 from leveret.broker.budget import Budget
 from leveret.broker.pages import Page
 from leveret.broker.queue import Queue
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from leveret.broker.broker import Broker
     from leveret.broker.vhost import VirtualHost
 
-# About what a ready message takes besides its body.
-ENTRY_BYTES = 400
 WORTHWHILE_BYTES = 16 << 10
 LOOK_PIECE = 200
 # So many messages cost as much in the budget of a pass as a look at a queue, which costs one.
@@ -100,4 +99,4 @@ def held_bytes(queue: Queue) -> int:
     if isinstance(backlog.loading, Page):
         size -= backlog.loading.body_bytes
         count -= backlog.loading.live_count
-    return max(0, size) + count * ENTRY_BYTES
+    return memory_of(count, max(0, size))

@@ -17,6 +17,8 @@ cdef class Rotation:
     cdef public bint in_order
     cdef public Consumer chosen
     cdef public bint paused
+    @cython.locals(consumer=Consumer)
+    cpdef bint takes_octets(self) except -1
     cpdef add(self, Consumer consumer)
     cpdef remove(self, Consumer consumer)
     @cython.locals(consumer=Consumer)

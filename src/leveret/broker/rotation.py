@@ -12,6 +12,7 @@ from leveret.errors import AccessRefused
 
 # How many of a queue's consumers are looked at.
 HURRYING_LOOKS = 8
+OCTETS_LOOKS = 8
 
 
 class Level:
@@ -52,6 +53,15 @@ class Rotation:
     def hurrying(self, now: int) -> bool:
         """Whether a consumer is taking messages as fast as its client can read."""
         return any(consumer.hurrying(now) for consumer in self.everyone[:HURRYING_LOOKS])
+
+    def takes_octets(self) -> bool:
+        """Whether all take messages as the octets they are; of many, nobody asks."""
+        if not 0 < len(self.everyone) <= OCTETS_LOOKS:
+            return False
+        for consumer in self.everyone:  # noqa: SIM110 - compiled, no generator
+            if not consumer.takes_octets():
+                return False
+        return True
 
     def add(self, consumer: Consumer) -> None:
         self.everyone.append(consumer)

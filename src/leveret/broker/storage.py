@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leveret.broker.message import Entry, Message
+from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Page, Sizes
 from leveret.wire.content import PERSISTENT
 
@@ -86,6 +87,9 @@ class Ledger(Settler, Protocol):
     def written_count(self) -> int: ...
     @property
     def locations(self) -> Settler: ...
+
+    def settle_octets(self, page: OpenPage, first: int) -> None:
+        """The messages of a page from `first` to where it is now are gone; some may not be stored."""
 
     def requeue(self, entry: Entry) -> None:
         """A stored message was given back."""

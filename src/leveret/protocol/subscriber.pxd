@@ -2,9 +2,13 @@ cimport cython
 from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry, Message, Origin
 from leveret.broker.counters cimport Counters
+from leveret.broker.open_page cimport OpenPage
 from leveret.protocol.session cimport Session
 from leveret.protocol.unacked cimport Unacked
-from leveret.wire.output cimport Output
+from leveret.wire.output cimport Octets, Output, Room, copy, is_copied
+
+cdef int FRAME_OVERHEAD
+cdef Py_ssize_t RUN_SIZE
 
 cdef class Subscriber(Consumer):
     cdef int _channel
@@ -21,5 +25,12 @@ cdef class Subscriber(Consumer):
     cpdef bint hurrying(self, long long now)
     @cython.locals(message=Message, tag=Py_ssize_t, output=Output)
     cpdef deliver(self, Entry entry)
+    cpdef bint takes_octets(self) except -1
+    @cython.locals(origin=Origin, first=Py_ssize_t, count=Py_ssize_t)
+    cpdef deliver_octets(self, OpenPage page, Py_ssize_t limit)
+    @cython.locals(index=Py_ssize_t, output=Output, start=Py_ssize_t, p=Octets, content=bytes, header_size=Py_ssize_t, body_size=Py_ssize_t, frame_size=Py_ssize_t)
+    cdef _refer(self, OpenPage page)
+    @cython.locals(frame=bytes, end=Py_ssize_t, size=Py_ssize_t, output=Output, at=Py_ssize_t, r=Room, p=Octets, f=Octets, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t, last=Py_ssize_t, start=Py_ssize_t)
+    cdef _copy_run(self, OpenPage page, Py_ssize_t limit)
     cpdef cancelled(self)
     cdef _prepare(self, Origin origin)

@@ -1,5 +1,6 @@
 cimport cython
 from leveret.broker.message cimport Entry
+from leveret.broker.open_page cimport OpenPage
 from leveret.store.journal cimport Journal
 from leveret.store.records cimport write_numbers
 
@@ -16,8 +17,11 @@ cdef class Ledger:
     cdef long long _first
     cdef long long _last
     cdef list _runs
-    @cython.locals(seq="long long")
+    @cython.locals(location="long long")
     cpdef settle(self, Entry entry)
+    @cython.locals(index=Py_ssize_t, location="long long")
+    cpdef settle_octets(self, OpenPage page, Py_ssize_t first)
+    cdef _settle(self, long long seq, long long location, Py_ssize_t body_size)
     cpdef requeue(self, Entry entry)
     cpdef purge(self, long long last)
     cpdef flush(self, bytearray out)

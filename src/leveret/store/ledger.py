@@ -7,6 +7,7 @@ one record a batch, however many messages it was.
 from typing import TYPE_CHECKING
 
 from leveret.broker.message import Entry
+from leveret.broker.open_page import OpenPage
 from leveret.broker.queue import Queue
 from leveret.store.layout import PURGE, REQUEUE, SETTLE
 from leveret.store.records import write_numbers
@@ -72,11 +73,21 @@ class Ledger:
 
     def settle(self, entry: Entry) -> None:
         """A stored message is gone from the queue."""
-        self._journal.release(entry.location, entry.message.body_size)
+        location = entry.location
         entry.location = 0
+        self._settle(entry.seq, location, entry.message.body_size)
+
+    def settle_octets(self, page: OpenPage, first: int) -> None:
+        """The messages of a page from `first` to where it is now are gone from the queue; some may not be stored."""
+        for index in range(first, page.at):
+            location = page.location(index)
+            if location != 0:
+                self._settle(page.seq(index), location, page.body_size(index))
+
+    def _settle(self, seq: int, location: int, body_size: int) -> None:
+        self._journal.release(location, body_size)
         self.live_count -= 1
-        self.live_bytes -= entry.message.body_size
-        seq = entry.seq
+        self.live_bytes -= body_size
         if self.counts:
             self.counts.pop(seq, None)
         if self._journal.group:

@@ -2,10 +2,11 @@ cimport cython
 from leveret.broker.backlog cimport Backlog
 from leveret.broker.chain cimport Chain
 from leveret.broker.message cimport Entry, Message, is_stub, new_entry, new_message
+from leveret.broker.open_page cimport OpenPage
 from leveret.broker.pages cimport Page, Pages
 from leveret.broker.queue cimport Queue
 from leveret.store.journal cimport Journal
-from leveret.store.records cimport check_room, read_message
+from leveret.store.records cimport check_room, describe_message, read_message
 from leveret.store.segment cimport Segment
 from leveret.octets cimport Octets, Room, put_u64, u16_at, u32_at, u64_at
 
@@ -71,8 +72,12 @@ cdef class Reading:
     cdef bint _read_stray(self, Run run, Py_ssize_t index, long long start) except -1
     @cython.locals(page=Page, run=Run, index=Py_ssize_t, stop=Py_ssize_t, number=Py_ssize_t, entry=Entry, p=Octets, place_at="long long")
     cpdef list entries(self)
+    @cython.locals(run=Run, page=Page, data=bytes, p=Octets, found=OpenPage, index=Py_ssize_t, place_at="long long", at="long long")
+    cdef OpenPage _octets(self)
+    @cython.locals(index=Py_ssize_t, location="long long")
+    cdef _release_spilt(self, Journal spill, OpenPage octets)
     cdef Message _message(self, Run run, Py_ssize_t index, long long place_at)
-    @cython.locals(count=Py_ssize_t, size="long long")
+    @cython.locals(count=Py_ssize_t, size="long long", octets=OpenPage)
     cpdef finish(self, object store)
 
 @cython.locals(p=Octets)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
+from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Page, Pages
 from leveret.broker.queue import Queue
 from leveret.broker.storage import STORED
@@ -23,7 +24,7 @@ from leveret.octets import put_u64, u16_at, u32_at, u64_at
 from leveret.store.checks import overlaps
 from leveret.store.journal import Journal
 from leveret.store.layout import NUMBER_MASK, OFFSET_MASK, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
-from leveret.store.records import check_room, read_message
+from leveret.store.records import check_room, describe_message, read_message
 from leveret.store.segment import Segment
 
 log = logging.getLogger("leveret.store")
@@ -64,6 +65,7 @@ def page_out_all(store: "PagedStorage", queue: Queue) -> None:
     """Make pages of all that is ready and was never taken, but for one."""
     store.write_places()
     backlog = queue.backlog
+    backlog.unfold()
     pages = Pages(backlog.sizes)
     for entry in backlog.front.cut_off():
         if is_stub(entry.message):
@@ -75,6 +77,7 @@ def page_out_all(store: "PagedStorage", queue: Queue) -> None:
         backlog.begin_paging(queue.next_seq)
     while backlog.back_count:
         page_out(store, queue)
+    backlog.give_back()
 
 
 def _add_to(pages: Pages, entry: Entry, queue: Queue, spill: Journal) -> None:
@@ -341,6 +344,38 @@ class Reading:
             return read_message(run.strays[index], 0)
         return read_message(run.data, record_at(run.data, place_at))
 
+    def _octets(self) -> OpenPage | None:
+        """The messages as they were read, if they are in one piece, whole, and were never anything but ready."""
+        if len(self._runs) != 1:
+            return None
+        run: Run = self._runs[0]
+        if run.lost or run.strays:
+            return None
+        page = self._page
+        data = run.data
+        p = data
+        found = OpenPage(data, page.count)
+        for index in range(page.count):
+            place_at = self._place_at(index)
+            if place_at == 0:
+                continue
+            place_at -= run.start
+            at = record_at(data, place_at)
+            # With a time to live, its own or the queue's, or a history, more than the octets is asked for.
+            if u64_at(p, place_at + 16) != 0 or page.delivery_count(index) != 0 or page.redelivered(index):
+                return None
+            if not describe_message(data, at, page.seq(index), page.location(index), found):
+                return None
+        return found
+
+    def _release_spilt(self, spill: Journal, octets: OpenPage) -> None:
+        """They are in memory again; what of them is in the spill is written once more if it must go."""
+        for index in range(octets.count):
+            location = octets.location(index)
+            if location >> 32 >= SPILL_NUMBER:
+                spill.release(location, octets.body_size(index))
+                octets.forget_location(index)
+
     def tell_lost(self) -> tuple[int, int]:
         """Say which messages are damaged, and have their files kept; how many they are, and their bodies' octets."""
         count = size = 0
@@ -360,6 +395,14 @@ class Reading:
 
     def finish(self, store: "PagedStorage") -> None:
         """Give the queue its messages."""
+        if self.queue.backlog.loading is self._page and self.queue.takes_octets():
+            octets = self._octets()
+            if octets is not None:
+                self._release_spilt(store.spill, octets)
+                store.read_count += octets.count
+                self.queue.backlog.pages.read_count += octets.count
+                self.queue.opened(self._page, octets)
+                return
         entries = self.entries()
         count, size = self.tell_lost()
         if self.queue.backlog.loading is self._page:

@@ -1,5 +1,6 @@
 cimport cython
 from leveret.broker.message cimport Message, Origin, new_message
+from leveret.broker.open_page cimport OpenPage
 from leveret.octets cimport Octets, Room, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 
 cdef int MESSAGE, HEAD_SIZE, PLACES_AT, PLACE_SIZE, NUMBERS_SIZE, DELIVERED, NUMBER_MASK, KIND_MASK
@@ -40,6 +41,8 @@ cpdef tuple read_numbers(bytes data, Py_ssize_t at)
 cpdef Place read_place(bytes data, Py_ssize_t at)
 @cython.locals(p=Octets, header_size=Py_ssize_t, frame_size=Py_ssize_t, body_size=Py_ssize_t, address_at=Py_ssize_t, content_at=Py_ssize_t, end=Py_ssize_t, message=Message, origin=Origin)
 cpdef Message read_message(bytes data, Py_ssize_t at)
+@cython.locals(p=Octets, header_size=Py_ssize_t, frame_size=Py_ssize_t, body_size=Py_ssize_t, address_at=Py_ssize_t, content_at=Py_ssize_t, size=Py_ssize_t)
+cpdef bint describe_message(bytes data, Py_ssize_t at, long long seq, long long location, OpenPage page) except -1
 cpdef check_room(Py_ssize_t size, Py_ssize_t at, Py_ssize_t length)
 @cython.locals(frames=Py_ssize_t)
 cpdef Py_ssize_t content_size(Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)

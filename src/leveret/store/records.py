@@ -27,6 +27,7 @@ Knows nothing of files or batches.
 from errno import EIO
 
 from leveret.broker.message import Message, Origin, new_message
+from leveret.broker.open_page import OpenPage
 from leveret.octets import put_u16, put_u32, put_u64, u16_at, u32_at, u64_at
 from leveret.store.checks import BLOCK_BITS
 from leveret.store.layout import (
@@ -209,6 +210,27 @@ def read_message(data: bytes, at: int) -> Message:
     message = new_message(origin, p[content_at:end], header_size, body_size, frame_size, u32_at(p, at + 40))
     message.ttl_ms = u64_at(p, at + 32) - 1
     return message
+
+
+def describe_message(data: bytes, at: int, seq: int, location: int, page: OpenPage) -> bool:
+    """Have a page know where the content of the record at `at` is; False of a message with a time to live of its own."""
+    check_room(len(data), at, PLACES_AT)
+    p = data
+    if u64_at(p, at + 32) != 0:
+        return False
+    header_size = u32_at(p, at + 16)
+    frame_size = u32_at(p, at + 20)
+    body_size = u64_at(p, at + 24)
+    address_at = at + PLACES_AT + u16_at(p, at + 6) * PLACE_SIZE
+    content_at = address_at + u32_at(p, at + 44)
+    size = content_size(header_size, body_size, frame_size)
+    check_room(len(data), at, content_at + size - at)
+    # Neighbours mostly share their origin: found by comparing octets, not by hashing them.
+    if not page.has_address(address_at, content_at - address_at):
+        page.add_origin(origin_of(p[address_at:content_at]), address_at, content_at - address_at)
+    page.add(seq, location, content_at, size, u32_at(p, at + 40))
+    page.add_sizes(header_size, body_size, frame_size)
+    return True
 
 
 def check_room(size: int, at: int, length: int) -> None:

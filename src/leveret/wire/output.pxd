@@ -24,9 +24,15 @@ cdef class Output:
     @cython.locals(pieces=list)
     cpdef list take(self)
     cpdef write(self, bytes data)
+    @cython.locals(at=Py_ssize_t)
+    cpdef Py_ssize_t grow(self, Py_ssize_t size) except -1
     @cython.locals(buffer=bytearray, last=Py_ssize_t, p=Room)
     cpdef write_numbered(self, bytes frame, Py_ssize_t at, long long number)
     @cython.locals(buffer=bytearray, at=Py_ssize_t, p=Room)
     cpdef write_content(self, int channel, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
     @cython.locals(p=Octets)
     cdef _refer(self, int channel, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
+
+cpdef bint is_copied(Py_ssize_t body_size) noexcept
+@cython.locals(index=Py_ssize_t)
+cpdef void copy(Room p, Py_ssize_t at, Octets data, Py_ssize_t start, Py_ssize_t size) noexcept

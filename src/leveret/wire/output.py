@@ -77,6 +77,12 @@ class Output:
         write_method(self.buffer, channel, method)
         self.wake()
 
+    def grow(self, size: int) -> int:
+        """Make room for so many octets in the buffer, which the caller fills; where they begin."""
+        at = len(self.buffer)
+        self.buffer += bytes(size)
+        return at
+
     def write_numbered(self, frame: bytes, at: int, number: int) -> None:
         """Append a frame with `number` put into the zero octets that end before `at`."""
         buffer = self.buffer
@@ -90,7 +96,7 @@ class Output:
 
     def write_content(self, channel: int, content: bytes, header_size: int, body_size: int, frame_size: int) -> None:
         """Append a content's frames for this channel."""
-        if body_size > COPIED_BODY_MAX:
+        if not is_copied(body_size):
             self._refer(channel, content, header_size, body_size, frame_size)
             return
         buffer = self.buffer
@@ -127,6 +133,11 @@ class Output:
             self.buffer = bytearray(END)
 
 
+def is_copied(body_size: int) -> bool:
+    """Whether a body of this size goes into the buffer, and not by reference."""
+    return body_size <= COPIED_BODY_MAX
+
+
 def body_spans(at: int, body_size: int, frame_size: int, limit: int) -> Iterator[tuple[int, int]]:
     """Where the pieces of a body lie in a content whose body frames begin at `at`, none longer than `limit`."""
     while body_size > 0:
@@ -138,3 +149,10 @@ def body_spans(at: int, body_size: int, frame_size: int, limit: int) -> Iterator
             start = stop
         at += size + FRAME_OVERHEAD
         body_size -= size
+
+
+def copy(p: bytearray, at: int, data: bytes, start: int, size: int) -> None:
+    """Copy so many octets of `data` to `at`."""
+    # Not a slice: compiled, that would be an object, and this is a loop that the C compiler makes vectors of.
+    for index in range(size):
+        p[at + index] = data[start + index]

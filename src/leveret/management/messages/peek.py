@@ -32,6 +32,7 @@ class Plan:
         self.ready_count = queue.ready_count
         self._bytes = 0
         backlog = queue.backlog
+        backlog.unfold()
         front = backlog.count - backlog.pages.count - backlog.back_count
         for entry in backlog.front.span(offset, count):
             self._add(entry)
