@@ -1,144 +1,107 @@
-"""A channel's consumer: the frames of its deliveries, and when it can take one."""
+"""What a consumer's client is sent: of a page that is octets exactly what it would be sent of entries."""
 
 from __future__ import annotations
 
+import random
+from typing import TYPE_CHECKING
+
 import pytest
 
-from leveret.broker.broker import default_broker
-from leveret.broker.consumer import Window
-from leveret.broker.counters import Counters
-from leveret.broker.message import Entry, Origin, new_entry, new_message
-from leveret.protocol.session import Session
+from leveret.broker.message import Entry
+from leveret.broker.open_page import OpenPage
 from leveret.protocol.subscriber import Subscriber
-from leveret.protocol.unacked import Unacked
-from leveret.wire.content import frame_content
-from leveret.wire.methods import write_method
-from leveret.wire.output import Output
-from leveret.wire.spec import BasicDeliver
+from leveret.wire.output import is_copied
+from leveret.wire.spec import BasicConsume, QueueDeclare
 
-HEADER = b"\x00\x3c\x00\x00" + bytes(8) + b"\x00\x00"
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
+    from tests.protocol.conftest import Client
 
-def origin(exchange: bytes = b"", key: bytes = b"q") -> Origin:
-    address = bytes([len(exchange)]) + exchange + bytes([len(key)]) + key + b"\xce"
-    return Origin(exchange.decode(), key.decode(), address)
+COPIED_BODY_MAX = 4088
+SIZES = [0, 1, 100, COPIED_BODY_MAX - 1, COPIED_BODY_MAX, COPIED_BODY_MAX + 1, 20_000, 300_000]
 
 
-def entry(body: bytes, place: Origin, redelivered: bool = False) -> Entry:
-    header = HEADER[:4] + len(body).to_bytes(8, "big") + HEADER[12:]
-    content = frame_content(header, body, max(1, len(body)))
-    made = new_entry(new_message(place, content, len(header), len(body), max(1, len(body)), False), 1)
-    made.redelivered = redelivered
-    return made
+def filled(client: Client, sizes: list[int]) -> list[Entry]:
+    """The messages of a queue, some with another key than their neighbours."""
+    client.say(QueueDeclare("q"), QueueDeclare("other"))
+    for number, size in enumerate(sizes):
+        client.publish("other" if number % 5 == 4 else "q", bytes([number & 255]) * size)
+    queues = client.connection.session.vhost.queues
+    return sorted(
+        [*queues["q"].backlog.front.entries(), *queues["other"].backlog.front.entries()],
+        key=lambda entry: (entry.seq, entry.message.origin.routing_key),
+    )
 
 
-class Listener:
-    """A subscriber with its output, and the calls that reached the client's side."""
-
-    def __init__(self, channel: int = 1, no_ack: bool = False, window: Window | None = None) -> None:
-        self.wakes = 0
-        self.cancelled: list[Subscriber] = []
-        self.session = Session(default_broker(), Output(self.wake))
-        self.output = self.session.output
-        self.output.frame_max = 131072
-        self.unacked = Unacked()
-        self.channel_counters, self.counters = Counters(), Counters()
-        self.subscriber = Subscriber(
-            "tag",
-            channel,
-            self.session,
-            self.unacked,
-            self.channel_counters,
-            self.counters,
-            self.cancelled.append,
-            no_ack=no_ack,
-            exclusive=False,
-            window=window or Window(),
-            shared=Window(),
-            arguments={},
-            priority=0,
-        )
-
-    def wake(self) -> None:
-        self.wakes += 1
-
-    def sent(self) -> bytes:
-        return b"".join(bytes(piece) for piece in self.output.take())
+def page_of(entries: list[Entry]) -> OpenPage:
+    """The same as octets: each content behind its address."""
+    data = bytearray()
+    at = []
+    for entry in entries:
+        address = entry.message.origin.address
+        at.append((len(data), len(address)))
+        data += address + entry.message.content
+    page = OpenPage(bytes(data), len(entries))
+    for entry, (start, size) in zip(entries, at, strict=True):
+        message = entry.message
+        if page.count == 0 or not page.has_address(start, size):
+            page.add_origin(message.origin, start, size)
+        page.add(entry.seq, 0, start + size, len(message.content), message.flags)
+        page.add_sizes(message.header_size, message.body_size, message.frame_size)
+    return page
 
 
-def expected(channel: int, deliver: BasicDeliver, content: bytes) -> bytes:
-    out = bytearray()
-    write_method(out, channel, deliver)
-    frames = bytearray(content)
-    at = 0
-    while at < len(frames):
-        frames[at + 1 : at + 3] = channel.to_bytes(2, "big")
-        at += 8 + int.from_bytes(frames[at + 3 : at + 7], "big")
-    return bytes(out + frames)
+def subscribed(client: Client, channel: int) -> Subscriber:
+    client.say(BasicConsume("", "c", no_ack=True, no_wait=True), channel=channel)
+    return client.connection.session.channels[channel].consumers.by_tag["c"]
 
 
-@pytest.mark.parametrize("channel", [1, 300])
-@pytest.mark.parametrize("body", [b"", b"body", bytes(5000)], ids=["empty", "small", "large"])
-def test_delivery_is_method_and_content(channel: int, body: bytes) -> None:
-    listener = Listener(channel)
-    first = entry(body, origin())
-    listener.subscriber.deliver(first)
-    assert listener.sent() == expected(channel, BasicDeliver("tag", 1, False, "", "q"), first.message.content)
-    assert (listener.wakes, listener.unacked.count) == (1, 1)
+@pytest.mark.parametrize("seed", range(10))
+def test_octets_are_sent_as_entries_are(seed: int, alone: Callable[[], Client]) -> None:
+    choice = random.Random(seed)
+    sizes = [choice.choice(SIZES[: choice.choice([3, 6, 8])]) for _ in range(60)]
+    sent = []
+    counted = []
+    for octets in (False, True):
+        client = alone()
+        entries = filled(client, sizes)
+        client.open(300)
+        client.say(QueueDeclare("mine"), channel=300)
+        subscriber = subscribed(client, 300)
+        if octets:
+            page = page_of(entries)
+            assert page.count == 60
+            while page.at < page.count:
+                at, limit = page.at, choice.choice([1, 2, 7, 1000])
+                subscriber.deliver_octets(page, limit)
+                assert 1 <= page.at - at <= limit
+        else:
+            for entry in entries:
+                subscriber.deliver(entry)
+        sent.append(client.octets())
+        counted.append(subscriber.counters.deliver_no_ack)
+    assert sent[0] == sent[1]
+    assert len(sent[0]) > sum(sizes)
+    assert counted == [60, 60]
 
 
-def test_tags_go_up_and_redelivery_is_marked() -> None:
-    listener = Listener()
-    place = origin(b"x", b"k")
-    for tag in range(1, 600):
-        again = tag % 3 == 0
-        one = entry(b"b", place, again)
-        listener.subscriber.deliver(one)
-        assert listener.sent() == expected(1, BasicDeliver("tag", tag, again, "x", "k"), one.message.content)
-    assert listener.unacked.count == 599
+def test_no_more_is_copied_at_once_than_a_part_of_what_a_client_may_have(alone: Callable[[], Client]) -> None:
+    """It is asked again whether the client has enough."""
+    client = alone()
+    entries = [entry for entry in filled(client, [COPIED_BODY_MAX] * 60) if entry.message.origin.routing_key == "q"]
+    subscriber = subscribed(client, 1)
+    page = page_of(entries)
+    subscriber.deliver_octets(page, 1000)
+    assert 64 << 10 <= len(client.octets()) < (64 << 10) + 2 * COPIED_BODY_MAX
+    assert is_copied(COPIED_BODY_MAX)
+    assert not is_copied(COPIED_BODY_MAX + 1)
 
 
-def test_origin_may_change_with_each_message() -> None:
-    listener = Listener()
-    for tag, key in enumerate((b"a", b"longer", b"", b"a"), 1):
-        one = entry(b"b", origin(b"x", key))
-        listener.subscriber.deliver(one)
-        assert listener.sent() == expected(1, BasicDeliver("tag", tag, False, "x", key.decode()), one.message.content)
-
-
-def test_without_acknowledgement_tags_are_used_up_and_nothing_is_kept() -> None:
-    listener = Listener(no_ack=True)
-    listener.subscriber.deliver(entry(b"b", origin()))
-    assert (listener.unacked.count, listener.unacked.next_tag) == (0, 2)
-
-
-def test_client_is_woken_once_for_a_burst() -> None:
-    listener = Listener()
-    for _ in range(5):
-        listener.subscriber.deliver(entry(b"b", origin()))
-    assert listener.wakes == 1
-
-
-def test_window_and_output_say_what_it_can_take() -> None:
-    listener = Listener(window=Window(count_limit=1))
-    assert listener.subscriber.can_take(10)
-    listener.subscriber.window.take(10)
-    assert not listener.subscriber.can_take(10)
-    listener.subscriber.window.free(10)
-    listener.output.blocked = True
-    assert not listener.subscriber.can_take(10)
-
-
-def test_full_output_holds_back_consumers_without_acknowledgement_too() -> None:
-    listener = Listener(no_ack=True)
-    assert listener.subscriber.can_take(1)
-    listener.output.write(bytes((1 << 20) + 1))
-    assert not listener.subscriber.can_take(1)
-    listener.output.take()
-    assert listener.subscriber.can_take(1)
-
-
-def test_cancelling_is_passed_on() -> None:
-    listener = Listener()
-    listener.subscriber.cancelled()
-    assert listener.cancelled == [listener.subscriber]
+def test_who_acknowledges_or_is_traced_takes_no_octets(client: Client) -> None:
+    client.say(QueueDeclare("q"), BasicConsume("q", "acks", no_wait=True))
+    client.say(BasicConsume("q", "not", no_ack=True, no_wait=True))
+    consumers = client.connection.session.channels[1].consumers.by_tag
+    assert not consumers["acks"].takes_octets()
+    consumers["not"].trace = lambda message, queue, redelivered: None
+    assert not consumers["not"].takes_octets()

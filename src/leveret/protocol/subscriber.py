@@ -18,6 +18,8 @@ from leveret.wire.output import copy, is_copied
 from leveret.wire.spec import BASIC_DELIVER, FRAME_METHOD
 from leveret.wire.values import Table, encode_short_string
 
+# In plain Python it takes longer to copy octets one by one than to make entries.
+COMPILED = not __file__.endswith(".py")
 # So much of a page is copied before it is asked again whether the client has enough.
 RUN_SIZE = 64 << 10
 
@@ -103,7 +105,7 @@ class Subscriber(Consumer):
             self.trace(message, self.queue.name, entry.redelivered)
 
     def takes_octets(self) -> bool:
-        return self.no_ack and self.trace is None
+        return COMPILED and self.no_ack and self.trace is None
 
     def deliver_octets(self, page: OpenPage, limit: int) -> None:
         first = page.at
