@@ -9,6 +9,7 @@ import pytest
 from leveret.broker.broker import Broker
 from leveret.protocol.heartbeat import NEVER
 from leveret.protocol.states import CLOSING, IGNORING_INPUT, RUNNING
+from leveret.server.read_buffer import ReadBuffer
 from leveret.wire.spec import (
     BasicAck,
     BasicConsume,
@@ -607,3 +608,16 @@ def test_other_signs_of_life_count_as_heartbeats(connect: Connect) -> None:
     client.connection.seen_alive(15_000)
     client.connection.tick(20_000)
     assert not client.connection.ended
+
+
+def test_broken_octets_that_fill_the_buffer_leave_room_to_read_to(client: Client) -> None:
+    """An empty buffer would be taken for a fault of ours, and the client reset before it has read why."""
+    buffer = ReadBuffer(131_072)
+    size = len(buffer.room(client.connection.reader.rest))
+    buffer.room(b"")[:] = b"\xff" * size
+    client.connection.receive_from(buffer.buffer, size, 0)
+    assert len(buffer.room(client.connection.reader.rest)) == size
+    client.finish()
+    (close,) = client.heard(0)
+    assert isinstance(close, ConnectionClose)
+    assert close.reply_code == 501

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leveret.errors import FrameError
+from leveret.protocol import incoming as incoming_module
 from leveret.protocol import session as session_module
 from leveret.protocol.connection import LARGE_FROM
 from leveret.protocol.incoming import IN_PLACE_FROM, ROOM_MAX, Incoming
@@ -159,6 +160,36 @@ def test_room_is_reserved_up_to_a_limit(session: Session, monkeypatch: pytest.Mo
         add(incoming, octets(50_000)[25_000:])
         assert body(incoming) == octets(50_000)
         assert session.reserved_size == before
+
+
+def test_room_of_all_clients_together_has_a_limit(session: Session) -> None:
+    """What is only announced takes memory from the heap that could not be given back."""
+    exactly = 8 + len(HEADER) + 50_000 + 16
+    session.broker.settings.reserved_size_max = 2 * exactly
+    other = Session(session.broker, session.output)
+    assert other.reserve(exactly + 1)
+    incoming = begun(session, 50_000)
+    add(incoming, octets(25_000))
+    assert (session.reserved_size, session.broker.reserved_size) == (0, exactly + 1)
+    other.unreserve(1)
+    second = begun(session, 50_000)
+    add(second, octets(25_000))
+    assert (session.reserved_size, session.broker.reserved_size) == (exactly, 2 * exactly)
+    for message in (incoming, second):
+        add(message, octets(50_000)[25_000:])
+        assert body(message) == octets(50_000)
+    assert session.broker.reserved_size == exactly
+
+
+def test_where_there_is_no_memory_for_it_a_body_is_gathered(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(size: int) -> tuple[bytes, memoryview]:
+        raise MemoryError
+
+    monkeypatch.setattr(incoming_module, "unfilled_bytes", none)
+    incoming = begun(session, 50_000)
+    add(incoming, octets(25_000), octets(50_000)[25_000:])
+    assert body(incoming) == octets(50_000)
+    assert (session.reserved_size, session.broker.reserved_size) == (0, 0)
 
 
 # In place

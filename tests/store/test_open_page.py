@@ -11,10 +11,13 @@ from leveret.broker.message import Entry
 from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
+from leveret.management.statistics.queue_stats import backing_queue_status, head_timestamp
 from leveret.store.ledger import ledger_of
 
 SIZES = Sizes(8, 1 << 20, 4, 1 << 20)
 COUNT = 60
+# Up to so much may be read around what is asked for.
+SPARSE_FROM = 128 << 10
 
 
 class Drinker(Consumer):
@@ -254,3 +257,39 @@ def test_a_page_knows_its_messages() -> None:
     assert [entry.message.origin.routing_key for entry in queue.backlog.front.entries()][: len(left)] == keys[
         20 : 20 + len(left)
     ]
+
+
+@pytest.mark.parametrize("size", [4_000, 200_000])
+def test_pages_of_which_most_is_another_queues_do_not_stay_octets(size: int) -> None:
+    """What is read around them would stay in memory as long as they do, and nobody would count it."""
+    rig = Rig(sizes=Sizes(64, 16 << 20, 32, 2 << 20), segment_size=64 << 20)
+    queue = rig.queue("q")
+    rig.queue("between")
+    for number in range(1, 201):
+        rig.publish(letter(b"%06d" % number))
+        rig.publish(letter(bytes(min(size, 15_000)), "between"))
+    rig.settle_down()
+    drinker = Drinker(may=70)
+    subscribe(queue, drinker)
+    rig.settle_down()
+    kept = sum(len(page.data) for page in queue.backlog.opened)
+    assert kept <= SPARSE_FROM * len(queue.backlog.opened)
+    drinker.may = 1000
+    resume(queue, drinker)
+    rig.settle_down()
+    assert drinker.got == expected(last=200)
+
+
+def test_first_of_an_open_page_can_be_looked_at() -> None:
+    rig = Rig(sizes=SIZES)
+    queue = rig.queue("q")
+    for number in range(COUNT):
+        rig.publish(letter(b"%06d" % number, timestamp=1_700_000_000 + number))
+    rig.settle_down()
+    subscribe(queue, Drinker(may=20))
+    rig.settle_down()
+    opened = len(queue.backlog.opened)
+    assert opened > 0
+    assert head_timestamp(queue) == 1_700_000_020
+    assert backing_queue_status(queue, None)["next_deliver_seq_id"] == 20
+    assert len(queue.backlog.opened) == opened

@@ -10,10 +10,10 @@ from leveret.broker.dispatch import cancel, dispatch, subscribe
 from leveret.broker.pages import SharedWindow, Sizes
 from leveret.broker.queue import Queue
 
-# A window of 8 messages, pages of 4, and 16 messages of 100 octets in the shared window.
+# A window of 8 messages, pages of 4, and 16 messages of 100 octets for one queue in the shared window.
 SIZE = 100
 SHARED = 16 * memory_of(1, SIZE)
-SIZES = Sizes(8, 1 << 20, 4, 1 << 20, SHARED)
+SIZES = Sizes(8, 1 << 20, 4, 1 << 20, 2 * SHARED)
 
 
 class Full(Consumer):
@@ -70,12 +70,12 @@ def test_what_is_lent_to_one_queue_another_does_not_get() -> None:
     fill(rig, one, 12)
     fill(rig, other, 12)
     assert (one.backlog.paged, other.backlog.paged) == (False, True)
-    assert one.backlog.granted + other.backlog.granted == rig.store.sizes.shared.used <= SHARED
+    assert one.backlog.granted + other.backlog.granted == rig.store.sizes.shared.used <= 2 * SHARED
 
 
 def test_a_queue_that_is_paged_keeps_what_comes_in_memory_when_there_is_room_again() -> None:
     """Once paged, it need not stay so until its last message was taken: what comes behind the pages waits in memory."""
-    rig = Rig(sizes=Sizes(8, 1 << 20, 4, 1 << 20, 2 * SHARED))
+    rig = Rig(sizes=Sizes(8, 1 << 20, 4, 1 << 20, 4 * SHARED))
     queue = rig.queue("q")
     fill(rig, queue, 24)
     rig.settle_down()
@@ -153,10 +153,45 @@ def test_priorities_stay_whole_in_it_too() -> None:
     assert queue.backlog.stub_bytes > 0
 
 
+def test_queues_whose_consumers_have_gone_leave_something_for_others() -> None:
+    rig = Rig(sizes=SIZES)
+    for name in ("one", "two", "three"):
+        queue = rig.queue(name)
+        full = Full()
+        subscribe(queue, full)
+        fill(rig, queue, 16)
+        cancel(queue, full)
+    other = fallen_behind(rig, "other")
+    other.backlog.sizes.window_count = 1
+    fill(rig, other, 3)
+    assert 0 < other.backlog.granted <= rig.store.sizes.shared.limit - rig.store.sizes.shared.used
+
+
+def test_what_is_evicted_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relief, "WORTHWHILE_BYTES", 1)
+    rig = Rig(sizes=Sizes(8, 1 << 20, 4, 1 << 20, 1 << 20))
+    queue = rig.queue("q", arguments={"x-max-priority": 3})
+    subscribe(queue, Full())
+    for _ in range(16):
+        rig.publish(letter(bytes(5000)))
+    assert queue.backlog.granted >= 16 * memory_of(1, 5000)
+    rig.broker.work.budget.begin()
+    assert relief.Relief(rig.broker, 0, 1 << 40).run(rig.broker.work.budget)
+    assert queue.backlog.granted == 16 * memory_of(1, 0)
+
+
 def test_pieces_of_the_shared_window() -> None:
+    """Who has something may have as much as is left for others then."""
     shared = SharedWindow(80)
-    assert [shared.grant(size) for size in (1, 69, 2, 1, 1)] == [10, 69, 0, 1, 0]
+    assert [shared.grant(size, granted) for size, granted in ((1, 0), (29, 10), (2, 39), (1, 39), (1, 40))] == [
+        10,
+        29,
+        0,
+        1,
+        0,
+    ]
+    assert shared.grant(20, 0) == 20
     shared.give_back(25)
-    assert shared.grant(20) == 20
-    assert SharedWindow(1 << 30).grant(1) == 1 << 20
-    assert SharedWindow(0).grant(1) == 0
+    assert shared.grant(20, 0) == 20
+    assert SharedWindow(1 << 30).grant(1, 0) == 1 << 20
+    assert SharedWindow(0).grant(1, 0) == 0

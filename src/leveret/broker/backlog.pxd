@@ -31,6 +31,8 @@ cdef class Backlog:
     @cython.locals(entry=Entry)
     cpdef Entry bring(self, object queue)
     cpdef remove_first(self, object queue, Entry entry)
+    @cython.locals(entry=Entry, page=OpenPage)
+    cpdef Entry head(self)
     @cython.locals(entry=Entry, page=OpenPage, opened=list)
     cpdef unfold(self)
     @cython.locals(index=Py_ssize_t)
@@ -47,7 +49,7 @@ cdef class Backlog:
     @cython.locals(held="long long")
     cdef bint _may_grow(self, object queue) except -1
     cdef bint _is_calm(self)
-    cpdef give_back(self)
+    cpdef give_back(self, long long kept=*)
     cdef bint _is_over(self)
     cdef _overflow(self, object queue, Entry entry)
     cpdef begin_paging(self, long long next_seq)

@@ -132,6 +132,11 @@ class Backlog:
         if self.paged and self.loading is None and self._is_low():
             self.load(queue)
 
+    def head(self) -> Entry | None:
+        """The first message as far as it is known without bringing it; for looking only."""
+        entry = self.front.first()
+        return self.opened[0].first() if entry is None and self.opened else entry
+
     def unfold(self) -> None:
         """Make entries of what was read and is octets still."""
         opened, self.opened = self.opened, []
@@ -219,7 +224,7 @@ class Backlog:
         # Without consumers nobody is about to take it: the disk is the place for it.
         if not queue.rotation.everyone:
             return False
-        self.granted += self.sizes.shared.grant(held - self.granted)
+        self.granted += self.sizes.shared.grant(held - self.granted, self.granted)
         return held <= self.granted
 
     def _is_calm(self) -> bool:
@@ -228,10 +233,11 @@ class Backlog:
             return False
         return self.body_bytes - self.pages.body_bytes - self.stub_bytes <= self.sizes.window_bytes // 2
 
-    def give_back(self) -> None:
-        """Give back what the shared window has lent."""
-        self.sizes.shared.give_back(self.granted)
-        self.granted = 0
+    def give_back(self, kept: int = 0) -> None:
+        """Give back what the shared window has lent, but for so much."""
+        if self.granted > kept:
+            self.sizes.shared.give_back(self.granted - kept)
+            self.granted = kept
 
     def _overflow(self, queue: "Queue", entry: Entry) -> None:
         """There is more than the window, and nothing is paged out yet."""
@@ -336,6 +342,7 @@ class Backlog:
                 queue.deduplication.note(entry.seq, key_of(entry.message))
             self.stub_bytes += entry.message.body_size
         queue.storage.evict(queue, ready)
+        self.give_back(self._held_bytes())
 
     def evict_front(self, queue: "Queue") -> None:
         """All others are paged out; of the front a single small message may stay."""

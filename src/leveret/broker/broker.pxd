@@ -20,5 +20,6 @@ cdef class Broker:
     cdef public object on_shovel
     cdef public object on_command
     cdef public bint follows
+    cdef public long long reserved_size
     cpdef changed(self)
     cpdef record(self, object command)

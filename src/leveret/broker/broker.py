@@ -62,6 +62,7 @@ class Broker:
         "on_shovel",
         "parameters",
         "replies",
+        "reserved_size",
         "settings",
         "storage",
         "throttled",
@@ -92,6 +93,8 @@ class Broker:
         self.on_shovel: Callable[[str, str], None] | None = None
         self.on_command: Callable[[Command], None] | None = None
         self.follows = False
+        # Room for large bodies that are still to come.
+        self.reserved_size = 0
 
     def record(self, command: Command) -> None:
         """Say what is about to be changed; nothing refuses it any more."""

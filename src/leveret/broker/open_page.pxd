@@ -40,7 +40,9 @@ cdef class OpenPage:
     cpdef long long flags(self, Py_ssize_t index) noexcept
     @cython.locals(p=Room)
     cpdef Origin origin(self, Py_ssize_t index)
-    @cython.locals(entry=Entry)
+    cpdef Entry first(self)
     cpdef list entries(self)
+    @cython.locals(entry=Entry)
+    cdef Entry _entry(self, Py_ssize_t index)
     @cython.locals(p=Octets, at=Py_ssize_t, content=bytes, header_size=Py_ssize_t, body_size=Py_ssize_t, frame_size=Py_ssize_t)
     cdef Message _message(self, Py_ssize_t index)

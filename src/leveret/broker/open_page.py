@@ -105,15 +105,22 @@ class OpenPage:
         p = self._index
         return self._origins[u32_at(p, index * INDEX_SIZE + 44)]
 
+    def first(self) -> Entry:
+        """The first message that is left, which stays here."""
+        return self._entry(self.at)
+
     def entries(self) -> list[Entry]:
         """What is left, as entries; nothing is left then."""
         found = []
         while self.at < self.count:
-            entry = new_entry(self._message(self.at), self.seq(self.at))
-            entry.location = self.location(self.at)
-            found.append(entry)
+            found.append(self._entry(self.at))
             self.at += 1
         return found
+
+    def _entry(self, index: int) -> Entry:
+        entry = new_entry(self._message(index), self.seq(index))
+        entry.location = self.location(index)
+        return entry
 
     def _message(self, index: int) -> Message:
         p = self.data

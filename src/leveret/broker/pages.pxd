@@ -9,8 +9,8 @@ cdef class SharedWindow:
     cdef public long long limit
     cdef public long long piece
     cdef public long long used
-    @cython.locals(left="long long", granted="long long")
-    cpdef long long grant(self, long long size)
+    @cython.locals(most="long long")
+    cpdef long long grant(self, long long size, long long granted)
     cpdef give_back(self, long long size)
 
 @cython.final

@@ -35,7 +35,7 @@ class Sizes:
         self,
         window_count: int = 16_384,
         window_bytes: int = 16 << 20,
-        page_count: int = 4096,
+        page_count: int = 2048,
         page_bytes: int = 2 << 20,
         shared_bytes: int = 0,
     ) -> None:
@@ -59,12 +59,15 @@ class SharedWindow:
         self.piece = min(PIECE_MAX, limit // PIECE_PART)
         self.used = 0
 
-    def grant(self, size: int) -> int:
-        """Lend so many octets or, so that nobody asks for each message, a piece; nothing if that is too much."""
-        left = self.limit - self.used
-        granted = 0 if size > left else min(left, max(size, self.piece))
-        self.used += granted
-        return granted
+    def grant(self, size: int, granted: int) -> int:
+        """Lend so much to whoever has `granted`, or a piece, so that nobody asks for each message; nothing if it is too much.
+
+        Nobody has more than what is left then: whoever keeps what it has leaves something for others.
+        """
+        most = (self.limit - self.used - granted) // 2
+        size = 0 if size > most else min(most, max(size, self.piece))
+        self.used += size
+        return size
 
     def give_back(self, size: int) -> None:
         self.used -= size

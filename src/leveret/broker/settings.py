@@ -21,6 +21,7 @@ class Settings:
         "message_size_max",
         "node_name",
         "refuse_prefetch_size",
+        "reserved_size_max",
         "sizes",
     )
 
@@ -31,6 +32,8 @@ class Settings:
         self.heartbeat_s = 60
         self.message_size_max = 128 << 20
         self.refuse_prefetch_size = False
+        # Room that all clients together may have for large bodies which are still to come.
+        self.reserved_size_max = 1 << 30
         self.sizes = Sizes()
         # Whether a stored message waits for the disk before a consumer gets it.
         self.deliver_synced = False

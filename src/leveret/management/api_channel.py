@@ -57,7 +57,7 @@ class ApiChannel:
             self.channel.on_frame(reader)
 
     def _content(self, header: bytes, body: bytes) -> bytes:
-        return frame_content(header, body, FRAME_MAX - len(END) - 7)
+        return frame_content(header, body, FRAME_MAX - len(END) - 7, NUMBER)
 
     @property
     def routed(self) -> bool:

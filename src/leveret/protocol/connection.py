@@ -327,6 +327,9 @@ class Connection:
                     self._fail(error)
         self._halted = work.budget.left > 0
         self.reader.keep_rest()
+        if self.state == IGNORING_INPUT:
+            # As much as fills the buffer would leave no room to read to, and find out that the client is gone.
+            self.reader.rest = b""
         if self.session.confirming:
             self.output.wake()
         work.drain()

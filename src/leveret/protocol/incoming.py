@@ -118,7 +118,12 @@ class Incoming:
         size = content_size(len(header), self.size, frame_size)
         if not self._session.reserve(size):
             return False
-        self._content, self._view = unfilled_bytes(size)
+        try:
+            self._content, self._view = unfilled_bytes(size)
+        except MemoryError:
+            # What is only announced need never come.
+            self._session.unreserve(size)
+            return False
         self.frame_size = frame_size
         self._put(frame_head(FRAME_HEADER, self.channel, len(header)) + header + END)
         self._at = self._filled

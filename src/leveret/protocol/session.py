@@ -208,11 +208,14 @@ class Session:
 
     def reserve(self, size: int) -> bool:
         """Whether there may be room for so much that is still to come; then it counts."""
-        if self.reserved_size + size > RESERVED_SIZE_MAX:
+        broker = self.broker
+        if self.reserved_size + size > RESERVED_SIZE_MAX or broker.reserved_size + size > broker.settings.reserved_size_max:
             return False
         self.reserved_size += size
+        broker.reserved_size += size
         return True
 
     def unreserve(self, size: int) -> None:
         """It has come, or never will."""
         self.reserved_size -= size
+        self.broker.reserved_size -= size

@@ -21,6 +21,8 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 
 # What part of `memory_watermark` queues with consumers may have beyond their windows, at most.
 SHARED_PART = 16
+# And what room clients may have for large bodies that are still to come, all together.
+RESERVED_PART = 8
 
 
 class Config(Definitions, forbid_unknown_fields=True, frozen=True):
@@ -41,9 +43,9 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     segment_size: Annotated[int, msgspec.Meta(ge=1 << 16, le=1 << 30)] = 64 << 20
     window_count: Annotated[int, msgspec.Meta(ge=2, le=1 << 24)] = 16_384
     window_size: Annotated[int, msgspec.Meta(ge=1 << 10, le=1 << 40)] = 16 << 20
-    page_count: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)] = 4096
+    page_count: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)] = 2048
     page_size: Annotated[int, msgspec.Meta(ge=1, le=1 << 30)] = 2 << 20
-    shared_window_size: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 128 << 20
+    shared_window_size: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 256 << 20
     memory_watermark: Annotated[float, msgspec.Meta(ge=0, le=1 << 50)] = 0.6
     disk_free_limit: Annotated[int, msgspec.Meta(ge=0, le=1 << 50)] = 50_000_000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -72,7 +74,9 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         settings.drop_to_unknown_exchange = self.unknown_exchange == "drop"
         settings.epoch_expiration = self.expiration == "epoch"
         settings.logins_by_source = self.track_auth_attempt_source
-        shared = min(self.shared_window_size, memory_limit(self.memory_watermark) // SHARED_PART)
+        memory = memory_limit(self.memory_watermark)
+        settings.reserved_size_max = memory // RESERVED_PART
+        shared = min(self.shared_window_size, memory // SHARED_PART)
         settings.sizes = Sizes(self.window_count, self.window_size, self.page_count, self.page_size, shared)
         settings.node_name = f"leveret@{platform.node() or 'localhost'}"
         return settings

@@ -1,5 +1,5 @@
 cimport cython
-from leveret.broker.backlog cimport Backlog
+from leveret.broker.backlog cimport Backlog, memory_of
 from leveret.broker.chain cimport Chain
 from leveret.broker.message cimport Entry, Message, is_stub, new_entry, new_message
 from leveret.broker.open_page cimport OpenPage
@@ -13,7 +13,7 @@ from leveret.octets cimport Octets, Room, put_u64, u16_at, u32_at, u64_at
 cdef int PLACE_SIZE, PLACES_AT, STUBS_MAX, NUMBER_MASK
 cdef long STORED
 cdef long long OFFSET_MASK
-cdef long SPILL_NUMBER, GAP_MAX, READ_AHEAD
+cdef long SPILL_NUMBER, GAP_MAX, READ_AHEAD, SPARSE_FROM
 
 @cython.locals(backlog=Backlog, back=Chain, entry=Entry, first=Entry, body_bytes="long long")
 cpdef page_out(object store, Queue queue)

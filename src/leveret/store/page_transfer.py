@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from leveret.broker.backlog import memory_of
 from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
 from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Page, Pages
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 # What lies so near together is read in one go.
 GAP_MAX = 16 << 10
 READ_AHEAD = 4 << 10
+# What is read is whole blocks: a page must be longer than a few of them to be much of what is not asked for.
+SPARSE_FROM = 128 << 10
 
 STUBS_MAX = 4096
 NOWHERE = Origin("", "", b"")
@@ -353,6 +356,9 @@ class Reading:
             return None
         page = self._page
         data = run.data
+        if len(data) > SPARSE_FROM and len(data) > 2 * memory_of(page.live_count, page.body_bytes):
+            # Mostly other queues' messages, which would stay in memory as long as these do.
+            return None
         p = data
         found = OpenPage(data, page.count)
         for index in range(page.count):

@@ -102,12 +102,12 @@ def content_size(header_size: int, body_size: int, frame_size: int) -> int:
     return header_size + FRAME_OVERHEAD + body_size + FRAME_OVERHEAD * frames
 
 
-def frame_content(header: bytes, body: bytes | bytearray, frame_size: int) -> bytes:
+def frame_content(header: bytes, body: bytes | bytearray, frame_size: int, channel: int = 0) -> bytes:
     """Frame a header's payload and a body."""
-    parts = [frame_head(FRAME_HEADER, 0, len(header)), header, END]
+    parts = [frame_head(FRAME_HEADER, channel, len(header)), header, END]
     for at in range(0, len(body), frame_size):
         piece = bytes(body[at : at + frame_size])
-        parts += [frame_head(FRAME_BODY, 0, len(piece)), piece, END]
+        parts += [frame_head(FRAME_BODY, channel, len(piece)), piece, END]
     return b"".join(parts)
 
 

@@ -30,7 +30,7 @@ cdef class Output:
     cpdef write_numbered(self, bytes frame, Py_ssize_t at, long long number)
     @cython.locals(buffer=bytearray, at=Py_ssize_t, p=Room)
     cpdef write_content(self, int channel, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
-    @cython.locals(p=Octets)
+    @cython.locals(p=Octets, end=Py_ssize_t, at=Py_ssize_t, is_of_channel=bint)
     cdef _refer(self, int channel, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size)
 
 cpdef bint is_copied(Py_ssize_t body_size) noexcept

@@ -112,14 +112,15 @@ class Output:
 
     def _refer(self, channel: int, content: bytes, header_size: int, body_size: int, frame_size: int) -> None:
         p = content
-        if (p[1] << 8 | p[2]) == channel and min(frame_size, body_size) <= self.frame_max - FRAME_OVERHEAD:
+        end = header_size + FRAME_OVERHEAD
+        is_of_channel = (p[1] << 8 | p[2]) == channel and (p[end + 1] << 8 | p[end + 2]) == channel
+        if is_of_channel and min(frame_size, body_size) <= self.frame_max - FRAME_OVERHEAD:
             # Its publisher's channel had the same number: nothing is to be overwritten.
             self._pieces.append(self.buffer)
             self._pieces.append(memoryview(content))
             self._pieces_size += len(self.buffer) + len(content)
             self.buffer = bytearray()
             return
-        end = header_size + FRAME_OVERHEAD
         at = len(self.buffer)
         self.buffer += content[:end]
         self.buffer[at + 1] = channel >> 8

@@ -1,8 +1,8 @@
 """Bytes that are filled where they lie: made first, written to by a socket or from a buffer, and only then shown to anybody.
 
 What a large message consists of is so received once and never copied. CPython allows it for bytes that are new: see
-PyBytes_FromStringAndSize in its C API. Their memory comes from the system when it is written to: what is only announced
-costs none.
+PyBytes_FromStringAndSize in its C API. New memory comes from the system when it is written to, so what is only announced
+costs little; but what is taken from the heap's own cannot be given back meanwhile: whoever asks bounds it.
 
   (1) Whoever has the view keeps the bytes too: the view does not hold them.
   (2) Nobody else sees the bytes before the view is released.

@@ -64,7 +64,7 @@ def backing_queue_status(queue: Queue, history: History | None) -> JsonObject:
     """
     pages = queue.backlog.pages
     mode = queue.arguments.get("x-queue-mode")
-    first = queue.backlog.front.first()
+    first = queue.backlog.head()
     next_seq_id = queue.next_seq - 1
     taken = 0.0 if history is None else sum(history.rate(name) for name in ("deliver", "get"))
     rates = {name: 0.0 if history is None else history.rate(name) for name in ("publish", "deliver_get", "ack")}
@@ -113,7 +113,7 @@ def single_tag(queue: Queue) -> str | None:
 
 def head_timestamp(queue: Queue) -> int | None:
     """The timestamp that the publisher of the first message has given it."""
-    entry = queue.backlog.front.first()
+    entry = queue.backlog.head()
     if entry is None or is_stub(entry.message) or not entry.message.flags & FLAG_TIMESTAMP:
         return None
     return properties_of(entry.message.content, entry.message.header_size).timestamp
