@@ -60,7 +60,7 @@ class SharedWindow:
         self.used = 0
 
     def grant(self, size: int, granted: int) -> int:
-        """Lend so much to whoever has `granted`, or a piece, so that nobody asks for each message; nothing if it is too much.
+        """Lend so much to whoever has `granted`, or a piece, so that nobody asks for each message; 0 if it is too much.
 
         Nobody has more than what is left then: whoever keeps what it has leaves something for others.
         """
