@@ -139,6 +139,23 @@ def test_given_back_messages_return_to_their_own_consumer() -> None:
     assert (queue.ready_count, queue.unacked_count) == (1, 2)
 
 
+def test_who_gave_back_and_shares_a_window_goes_on_last() -> None:
+    """RabbitMQ: a channel's limit has room again when the queue has its message back and others have been asked."""
+    work = Work()
+    queue = queue_with(1, work)
+    shared = Window(count_limit=1)
+    limited, other = Listener("limited", shared=shared, priority=1), Listener("other")
+    entries = list(delivered(queue, limited))
+    subscribe(queue, other)
+    push(queue, MESSAGE, 0)
+    done = []
+    assert Requeue(entries, lambda: done.append(len(other.delivered))).run(work.budget)
+    assert [entry.seq for entry in other.delivered] == [2, 1]
+    assert [entry.seq for entry in limited.delivered] == [1]
+    # Only then is its channel asked for whom there is room.
+    assert done == [2]
+
+
 def test_who_gave_back_takes_turns_with_those_who_had_room() -> None:
     work = Work()
     queue = queue_with(0, work)

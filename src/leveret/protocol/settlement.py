@@ -103,7 +103,9 @@ class Requeue(Task):
         end = min(len(self._entries), self._at + PIECE)
         for queue, entries in _by_queue(self._entries[self._at : end]).items():
             self._queues[queue] = None
-            self._waiting.update(dict.fromkeys([entry.consumer for entry in entries if entry.consumer is not None]))
+            takers = [entry.consumer for entry in entries if entry.consumer is not None]
+            # RabbitMQ: those that share their channel's window go on last, when `done` has room for them.
+            self._waiting.update(dict.fromkeys([consumer for consumer in takers if not consumer.shared.limited()]))
             queue.requeue(sorted(entries, key=_taker) if queue.settings.quorum else entries, self._refused)
         self._at = end
         if end < len(self._entries):
