@@ -19,6 +19,14 @@ def get(http: Http, vhost: str, name: str, **wanted: Any) -> Response:
     return http.post(path_of(vhost, name) + "/get", given)
 
 
+def without_rates(value: Any) -> Any:
+    """What the API says of something, but for what a sample taken meanwhile may change."""
+    if isinstance(value, dict):
+        kept = {name: one for name, one in value.items() if not name.endswith("_details") and not name.startswith("avg_")}
+        return {name: without_rates(one) for name, one in kept.items()}
+    return [without_rates(one) for one in value] if isinstance(value, list) else value
+
+
 def payloads(answer: Response) -> list[str]:
     assert answer.status == 200, answer.body
     return [one["payload"] for one in answer.json]
@@ -150,7 +158,7 @@ def test_peek_changes_nothing(http: Http, vhost: str) -> None:
     (found,) = peek(http, vhost, "q", "offset=1&count=1&truncate=2&encoding=base64")
     assert (found["payload"], found["payload_bytes"], found["properties"]) == ("dHc=", 3, {"priority": 1})
     assert peek(http, vhost, "q", "offset=3") == []
-    assert http.get(path_of(vhost, "q")) == before
+    assert without_rates(http.get(path_of(vhost, "q"))) == without_rates(before)
     assert not any(one["redelivered"] for one in get(http, vhost, "q").json)
 
 
@@ -175,7 +183,7 @@ def test_peek_reads_what_is_paged_out(broker: Running, http: Http, vhost: str, m
         assert [one["payload"].rstrip(".") for one in found] == [str(offset + at) for at in range(40)]
     # No answer reads more than 16 MiB of bodies.
     assert len(peek(http, vhost, "q", "count=400&truncate=1")) == (16 << 20) // 100_000
-    assert http.get(path_of(vhost, "q")) == before
+    assert without_rates(http.get(path_of(vhost, "q"))) == without_rates(before)
     assert payloads(get(http, vhost, "q", count=400, truncate=3)) == [str(n).ljust(3, ".") for n in range(400)]
 
 
