@@ -1,10 +1,11 @@
 cimport cython
 from leveret.broker.consumer cimport Consumer
 from leveret.broker.message cimport Entry
+from leveret.broker.pages cimport Page
 from leveret.broker.budget cimport Budget
 from leveret.broker.work cimport Task
 
-cdef int DISCARD_PIECE, PAGE_COST, FAREWELL_PIECE, FAREWELL_COST
+cdef int DISCARD_PIECE, FREED_FOR_ONE, FAREWELL_PIECE, FAREWELL_COST
 
 cdef class Farewell(Task):
     cdef list _consumers
@@ -22,5 +23,5 @@ cdef class Discard(Task):
     cdef list _heads
     cdef object _settler
     cdef list _pages
-    @cython.locals(entry=Entry)
+    @cython.locals(entry=Entry, page=Page)
     cpdef bint run(self, Budget budget) except -1

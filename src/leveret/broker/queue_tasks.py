@@ -17,8 +17,8 @@ DISCARD_PIECE = 4096
 # So many consumers are told at once in any case; and what one costs in the budget of a pass.
 FAREWELL_PIECE = 20
 FAREWELL_COST = 5
-# What giving a page free costs in the budget of a pass.
-PAGE_COST = 128
+# So many messages of a page are given free for one in the budget of a pass.
+FREED_FOR_ONE = 16
 
 
 class Farewell(Task):
@@ -67,8 +67,9 @@ class Discard(Task):
 
     def run(self, budget: Budget) -> bool:
         if self._pages:
-            self._storage.forget(self._pages.pop(), self._settler)
-            budget.left -= PAGE_COST
+            page = self._pages.pop()
+            self._storage.forget(page, self._settler)
+            budget.left -= page.count // FREED_FOR_ONE + 1
             return False
         for _ in range(DISCARD_PIECE):
             if not self._heads:

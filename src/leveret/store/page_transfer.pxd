@@ -24,6 +24,8 @@ cdef _add_to(Pages pages, Entry entry, Queue queue, Journal spill)
 cpdef check_placed(Queue queue, Entry entry)
 @cython.locals(spill=Journal, entry=Entry)
 cpdef evict(object store, Queue queue, list entries)
+@cython.locals(entry=Entry, index=Py_ssize_t, location="long long")
+cpdef forget(Journal spill, Page page, object settler)
 cpdef Message stub_of(long flags, Py_ssize_t body_size)
 
 cdef class StubReading:

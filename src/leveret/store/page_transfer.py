@@ -20,7 +20,7 @@ from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, n
 from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Page, Pages
 from leveret.broker.queue import Queue
-from leveret.broker.storage import STORED
+from leveret.broker.storage import STORED, Settler
 from leveret.octets import put_u64, u16_at, u32_at, u64_at
 from leveret.store.checks import overlaps
 from leveret.store.journal import Journal
@@ -114,6 +114,20 @@ def evict(store: "PagedStorage", queue: Queue, entries: list[Entry]) -> None:
             entry.location = spill.keep(entry.message, entry)
             queue.backlog.pages.spilled_count += 1
         entry.message = stub_of(entry.message.flags, entry.message.body_size)
+
+
+def forget(spill: Journal, page: Page, settler: Settler | None) -> None:
+    """The messages of a page are gone; `settler` is told of those in the journal."""
+    entry = new_entry(stub_of(0, 0), 0)
+    for index in range(page.count):
+        location = page.location(index)
+        if location >> 32 >= SPILL_NUMBER:
+            spill.release(location, page.body_size(index))
+        elif location != 0 and settler is not None:
+            entry.seq = page.seq(index)
+            entry.location = location
+            entry.message = stub_of(0, page.body_size(index))
+            settler.settle(entry)
 
 
 def stub_of(flags: int, body_size: int) -> Message:

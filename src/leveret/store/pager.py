@@ -15,7 +15,7 @@ from leveret.broker.work import Work
 from leveret.store.journal import Journal
 from leveret.store.layout import HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.ledger import ledger_of
-from leveret.store.page_transfer import Fetching, Filling, Reading, Unplaced, evict, page_out, page_out_all, stub_of
+from leveret.store.page_transfer import Fetching, Filling, Reading, Unplaced, evict, forget, page_out, page_out_all, stub_of
 from leveret.store.peek import Peek
 from leveret.store.records import read_head, read_message, read_place
 
@@ -146,13 +146,7 @@ class PagedStorage(Storage):
         entry.location = 0
 
     def forget(self, page: Page, settler: Settler | None) -> None:
-        entry = new_entry(stub_of(0, 0), 0)
-        for index in range(page.count):
-            entry.seq = page.seq(index)
-            entry.location = page.location(index)
-            if entry.location:
-                entry.message = stub_of(0, page.body_size(index))
-                self.forget_entry(entry, settler)
+        forget(self.spill, page, settler)
 
     def forget_entry(self, entry: Entry, settler: Settler | None) -> None:
         if entry.location >> 32 >= SPILL_NUMBER:
