@@ -271,7 +271,7 @@ def test_consumer_that_comes_at_the_last_moment_keeps_it(
 
 
 def test_deleted_queue_leaves_no_timer(leased: Queue, vhost: VirtualHost, broker: Broker) -> None:
-    expiry = leased.own_expiry
+    expiry = leased.queue_expiry
     assert expiry is not None
     vhost.remove_queue(leased)
     assert broker.timers.next_at() == NEVER
@@ -292,6 +292,6 @@ def test_lease_may_be_changed_and_ended(leased: Queue, later: Later) -> None:
 
 
 def test_queue_without_an_owner_of_its_lease_stays(queue: Queue) -> None:
-    queue.expired = None
-    queue.remove()
+    queue.when_expired = None
+    queue.expire_unused()
     assert not queue.deleted

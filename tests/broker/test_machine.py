@@ -83,7 +83,7 @@ class Machine:
         self.queue.keep(self.entries[seq], ttl_ms)
 
     def _limit(self, seq: int, ttl_ms: int) -> None:
-        self.queue.limit(self.entries[seq], ttl_ms)
+        self.queue.apply_limits(self.entries[seq], ttl_ms)
 
     def _first(self) -> int:
         entry = self.queue.first()

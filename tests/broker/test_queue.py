@@ -238,7 +238,7 @@ def test_deliveries_keep_to_the_budget(queue_with: NewQueue, new_listener: NewLi
     queue, listener = queue_with(5000), new_listener()
     subscribe(queue, listener)
     assert len(listener.delivered) <= 2000
-    assert queue.deferred
+    assert queue.dispatch_deferred
     dispatch(queue)
     count = 0
     while work:
@@ -247,7 +247,7 @@ def test_deliveries_keep_to_the_budget(queue_with: NewQueue, new_listener: NewLi
         count += 1
     assert 2 <= count <= 4
     assert listener.seqs == list(range(1, 5001))
-    assert not queue.deferred
+    assert not queue.dispatch_deferred
 
 
 def test_everything_costs(queue_with: NewQueue, message: NewMessage, work: Work) -> None:
@@ -269,7 +269,7 @@ class Said(Task):
 
 def test_queue_says_when_its_last_consumer_leaves(queue_with: NewQueue, new_listener: NewListener, work: Work) -> None:
     queue, said = queue_with(), Said()
-    queue.unused = said
+    queue.when_unused = said
     one, two = new_listener("a"), new_listener("b")
     subscribe(queue, one)
     subscribe(queue, two)
@@ -301,7 +301,7 @@ def test_new_message_does_not_overtake_those_a_spent_budget_left_waiting(
 ) -> None:
     queue, listener = queue_with(3000), new_listener()
     subscribe(queue, listener)
-    assert queue.deferred
+    assert queue.dispatch_deferred
     push(queue, message(), 0)
     while work:
         work.budget.begin()

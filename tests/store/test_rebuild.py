@@ -129,7 +129,7 @@ def test_exchanges_queues_and_bindings_are_back_with_their_types(rig: Rig) -> No
     found = again.queues["q"]
     assert (found.durable, found.auto_delete, found.owner, found.arguments) == (True, True, None, arguments)
     assert [kind_of(value) for value in found.arguments.values()] == [kind_of(value) for value in arguments.values()]
-    assert found.own_expiry is not None
+    assert found.queue_expiry is not None
     exchange = again.exchanges["out"]
     assert (exchange.kind, exchange.durable, exchange.auto_delete, exchange.internal) == ("headers", True, True, True)
     assert again.exchanges["in"].arguments["alternate-exchange"] == "out"

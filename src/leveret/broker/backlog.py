@@ -38,7 +38,10 @@ ENTRY_BYTES = 400
 
 
 class Backlog:
-    """The ready messages of one queue: `count` of them, with `body_bytes` in their bodies, `stub_bytes` of that in stubs."""
+    """The ready messages of one queue: `count` of them, with `body_bytes` in their bodies, `stub_bytes` of that in stubs.
+
+    It also takes the content of unacknowledged messages out of memory when there are many (`evict_unacked`).
+    """
 
     __slots__ = (
         "_bounded",

@@ -95,7 +95,7 @@ class DeadLetterTask(Task):
         except Exception:
             log.exception("%s: a dead letter was dropped", self._queue.title)
         # Now, and not before: both are in one batch, or none.
-        self._queue.buried(entry)
+        self._queue.dead_letter_published(entry)
 
     def _route(self, message: Message, reason: str, now: int, later: list[Queue] | None) -> None:
         settings = self._queue.settings

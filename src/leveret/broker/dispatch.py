@@ -62,7 +62,7 @@ def _push_within_limits(queue: Queue, message: Message, now: int) -> bool:
     queue.keep(entry, ttl_ms)
     if entry.waiting and queue.rotation.oversized:
         _reconsider(queue)
-    queue.limit(entry, ttl_ms)
+    queue.apply_limits(entry, ttl_ms)
     dispatch(queue)
     return True
 
@@ -144,7 +144,7 @@ class Dispatch(Task):
         self.queue = queue
 
     def run(self, budget: Budget) -> bool:
-        self.queue.deferred = False
+        self.queue.dispatch_deferred = False
         dispatch(self.queue)
         return True
 
@@ -155,8 +155,8 @@ class Dispatch(Task):
 def subscribe(queue: Queue, consumer: Consumer) -> None:
     """Add a consumer. May call `deliver` before returning."""
     consumer.queue = queue
-    if queue.dispatching is None:
-        queue.dispatching = Dispatch(queue)
+    if queue.dispatch_task is None:
+        queue.dispatch_task = Dispatch(queue)
     queue.rotation.add(consumer)
     dispatch(queue)
 
@@ -175,9 +175,9 @@ def leave(queue: Queue, consumer: Consumer) -> None:
     queue.used(queue.work.budget.now)
     if not queue.rotation.everyone:
         # Each has the other: who is gone would be freed late.
-        queue.dispatching = None
-        if queue.unused is not None:
-            queue.work.add(queue.unused)
+        queue.dispatch_task = None
+        if queue.when_unused is not None:
+            queue.work.add(queue.when_unused)
 
 
 def resume(queue: Queue, consumer: Consumer) -> None:

@@ -18,7 +18,7 @@ cdef class Exchange:
     cdef public bint varies
     cdef public bint deleted
     cdef public bint is_queue
-    cdef public long long mark
+    cdef public long long reached_in
     cdef public long looks
     cdef public Counters counters
     cpdef list match(self, str routing_key, object properties)

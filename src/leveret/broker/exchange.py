@@ -22,8 +22,9 @@ class Exchange:
     """One exchange of one virtual host.
 
     `bindings` lead from it, `inbound` to it. `made_by` is the user who declared it. `varies` says that its choice depends
-    on more than the routing key, so that the route must not be remembered. `mark`, `is_queue` and `looks` serve the router;
-    to the last `match` and `match_all` add how much they have looked at besides what they found, where that may be much.
+    on more than the routing key, so that the route must not be remembered. `reached_in`, `is_queue` and `looks` serve the
+    router; to `looks` `match` and `match_all` add how much they have looked at besides what they found, where that may be
+    much.
     """
 
     __slots__ = (
@@ -40,10 +41,10 @@ class Exchange:
         "kind",
         "looks",
         "made_by",
-        "mark",
         "name",
         "operator_policy",
         "policy",
+        "reached_in",
         "title",
         "varies",
     )
@@ -65,7 +66,7 @@ class Exchange:
         self.varies = False
         self.deleted = False
         self.is_queue = False
-        self.mark = 0
+        self.reached_in = 0
         self.looks = 0
         self.counters = Counters()
 

@@ -25,7 +25,7 @@ def heap_item(expires_at: int, seq: int) -> int:
     return expires_at << 64 | seq
 
 
-class Expiry(Timer):
+class MessageExpiry(Timer):
     """The timer of one queue's messages.
 
     `_entries` are those with a time of their own that are, or were, ready and in memory; `_cutoffs` the times that changes
@@ -93,7 +93,7 @@ class Expiry(Timer):
         queue = self._queue
         front, work = queue.backlog.front, queue.work
         while work.budget.left > 0:
-            if queue.cut:
+            if queue.has_cutoffs:
                 self.cut_first()
             entry = front.first()
             # What stays for a time of its own goes in the order of these times, not as it came.
@@ -152,10 +152,10 @@ class Expiry(Timer):
         if self._cutoffs is None:
             self._cutoffs = TtlCutoffs()
         self._cutoffs.add(queue.next_seq, latest)
-        queue.cut = True
+        queue.has_cutoffs = True
         self.not_after(latest)
 
-    def cut(self, entries: list[Entry]) -> None:
+    def apply_cutoffs(self, entries: list[Entry]) -> None:
         """Give messages that come back the time that changes have left them."""
         if self._cutoffs is not None:
             for entry in entries:
@@ -173,7 +173,7 @@ class Expiry(Timer):
             self._cutoffs.apply(entry)
         if not self._cutoffs:
             self._cutoffs = None
-            queue.cut = False
+            queue.has_cutoffs = False
 
 
 class TtlCutoffs:
@@ -229,7 +229,7 @@ class QueueExpiry(Timer):
         if queue.deleted or expires_ms is None or queue.consumer_count:
             return
         if now - self.used_at >= expires_ms:
-            queue.remove()
+            queue.expire_unused()
         else:
             self._timers.set(self, self.used_at + expires_ms)
 

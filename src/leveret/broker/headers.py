@@ -49,16 +49,16 @@ def comparable(value: Value) -> Comparable:
 
 
 class Criteria:
-    """What some bindings ask of the headers, and where they lead. It is found by `fields`; `mark` serves the search."""
+    """What some bindings ask of the headers, and where they lead; found by `fields`. `reached_in` serves the search."""
 
-    __slots__ = ("any", "destinations", "fields", "mark", "wanted")
+    __slots__ = ("any", "destinations", "fields", "reached_in", "wanted")
 
     def __init__(self, any_: bool, wanted: dict[str, Comparable]) -> None:
         self.any = any_
         self.wanted = wanted
         self.destinations = Destinations()
         self.fields: list[tuple[str, Comparable]] = []
-        self.mark = 0
+        self.reached_in = 0
 
     def fit(self, given: dict[str, Comparable]) -> bool:
         """Whether all that is wanted is given."""
@@ -126,8 +126,8 @@ class HeadersExchange(Exchange):
         stamp = self._stamp
         self.looks += COMPARE_LOOKS * len(candidates)
         for criteria in candidates:
-            if criteria.mark != stamp and (criteria.any or criteria.fit(given)):
-                criteria.mark = stamp
+            if criteria.reached_in != stamp and (criteria.any or criteria.fit(given)):
+                criteria.reached_in = stamp
                 found += criteria.destinations.as_list()
 
     def check_binding(self, routing_key: str, arguments: Table) -> None:

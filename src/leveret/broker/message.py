@@ -1,4 +1,4 @@
-"""A message, its origin, and its place in a queue.
+"""A message, its origin, and its entry in a queue.
 
 The content stays as the publisher's frames brought it: one content header frame and then body frames, all but the last
 with `frame_size` bytes of body. Whoever needs to look inside asks `wire/content.py`; this module and the queues only
@@ -47,9 +47,9 @@ class Message:
 
 
 class Entry:
-    """A message's place in one queue.
+    """A message in one queue.
 
-    `seq` orders the queue and `next` is the place behind it; `waiting` says that it is ready. `expires_at` is when it must
+    `seq` orders the queue and `next` is the entry behind it; `waiting` says that it is ready. `expires_at` is when it must
     be gone (ms; 0 for never), `delivery_count` how often it was given back. While it is unacknowledged, `queue` is where
     it belongs, `consumer` who has it (None: it was taken by basic.get) and `tag` its delivery tag; while it is ready, it
     knows of nobody. `location` is where storage has it, 0 if it has not. So what waits in queues forms no cycles, and

@@ -22,16 +22,16 @@ cdef class Queue:
     cdef public bint durable
     cdef public bint auto_delete
     cdef public object owner
-    cdef public Task unused
-    cdef public Task expired
+    cdef public Task when_unused
+    cdef public Task when_expired
     cdef public Task dead_letter_task
-    cdef public Task dispatching
+    cdef public Task dispatch_task
     cdef public dict bindings
     cdef public bint hidden
     cdef public bint is_queue
-    cdef public long long mark
+    cdef public long long reached_in
     cdef public bint deleted
-    cdef public bint deferred
+    cdef public bint dispatch_deferred
     cdef public bint special
     cdef public Rotation rotation
     cdef public Backlog backlog
@@ -45,12 +45,12 @@ cdef class Queue:
     cdef public object policy
     cdef public object operator_policy
     cdef public object dead
-    cdef public object own_expiry
+    cdef public object queue_expiry
     cdef public object ledger
     cdef public object barrier
     cdef object _timers
-    cdef public object expiry
-    cdef public bint cut
+    cdef public object message_expiry
+    cdef public bint has_cutoffs
     cdef public object deduplication
     cdef public Counters counters
     cdef public object discard
@@ -64,7 +64,7 @@ cdef class Queue:
     cpdef bint must_sync_first(self, Message message) except -1
     @cython.locals(stored=bint)
     cpdef keep(self, Entry entry, long long ttl_ms=*)
-    cpdef limit(self, Entry entry, long long ttl_ms)
+    cpdef apply_limits(self, Entry entry, long long ttl_ms)
     @cython.locals(entry=Entry, backlog=Backlog)
     cpdef Entry first(self)
     cpdef remove_first(self, Entry entry)
@@ -74,7 +74,7 @@ cdef class Queue:
     cpdef hand_over(self, Entry entry, Consumer consumer)
     @cython.locals(count=Py_ssize_t)
     cpdef pass_octets(self, OpenPage page, Py_ssize_t first)
-    cdef _hold(self, Entry entry)
+    cdef _begin_unacked(self, Entry entry)
     @cython.locals(entry=Entry)
     cpdef Entry take(self, bint no_ack)
     cpdef settle(self, Entry entry)
@@ -82,7 +82,7 @@ cdef class Queue:
     @cython.locals(entry=Entry, kept=list)
     cpdef requeue(self, list entries, bint refused=*)
     @cython.locals(message=Message, entry=Entry)
-    cdef bint _come_again(self, Entry old) except -1
+    cdef bint _requeue_behind(self, Entry old) except -1
     @cython.locals(entry=Entry)
     cpdef restore(self, object entries, long long next_seq)
     cpdef Py_ssize_t purge(self) except -1
@@ -96,10 +96,10 @@ cdef class Queue:
     cpdef lose(self, Entry entry)
     cpdef drop(self, Entry entry, str reason)
     cdef _dead_letter(self, Entry entry, str reason)
-    cdef _left(self, Entry entry)
-    cpdef buried(self, Entry entry)
-    cdef _gone(self, Entry entry)
-    cdef _forget(self, Entry entry)
+    cdef _forget_key(self, Entry entry)
+    cpdef dead_letter_published(self, Entry entry)
+    cdef _settle_stored(self, Entry entry)
+    cdef _take_back(self, Entry entry)
     cdef _trim(self)
     @cython.locals(entry=Entry)
     cdef _watch(self, list entries)
@@ -108,6 +108,6 @@ cdef class Queue:
     cpdef bint expire_some(self, long long now) except -1
     cpdef defer_dispatch(self)
     @cython.locals(size=Py_ssize_t, consumer=Consumer)
-    cdef _release(self, Entry entry)
+    cdef _end_unacked(self, Entry entry)
     cdef _give_back(self, Entry entry)
     cdef bint _over_delivery_limit(self, Entry entry) except -1

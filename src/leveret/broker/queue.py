@@ -2,22 +2,27 @@
 
 It is a deterministic machine: its state depends on the commands it was given and on nothing else. These are
 
-  accept, accept_for_a_time, keep, limit    a message comes: it gets its place in the order, is ready, is within the limits
+  accept, accept_for_a_time, keep,          a message comes: it gets its place in the order, is ready, is within the limits
+  apply_limits
   refuse                                    it does not
   pass_on, hand_over_new                    it goes to a consumer at once
   first, remove_first, hand_over, take,     the first one goes: to a consumer, by basic.get
   pass_octets
   settle, reject, requeue                   it is acknowledged, not wanted, given back
-  drop, expire, purge, apply, delete        what is ready goes; limits and times change
+  drop, drop_paged, expire, purge, delete   what is ready goes
+  dead_letter_published                     what was dropped has arrived where dead letters go
+  apply, used, expire_unused                limits and times change; it is used; it was not for too long
   loaded, opened, filled, lose              storage has brought, or lost, what is beyond the window
+  restore, restore_pages                    storage gives back what it kept over a restart
 
-with the time as an argument or with the pass. Which message goes to which consumer is decided in `dispatch.py`: the queue
-asks no consumer, and only tells the `Rotation` beside it when what is first has changed. Knows no client, socket, file or
-clock; never calls the broker: what it drops and what that causes goes to the work list. What of it is in memory is its
-`Backlog`'s.
+with the time as an argument or with the pass. Which message goes to which consumer is decided in `dispatch.py`. Of
+consumers the queue knows this much: who has what is unacknowledged, whose window it frees; the `Rotation` beside it, which
+it tells when what is first has changed, and asks whether all who listen take octets as they are. Knows no client, socket,
+file or clock; never calls the broker: what it drops and what that causes goes to the work list. What of it is in memory is
+its `Backlog`'s.
 
-  (1) `seq` grows by one with each message and is never reused.
-  (2) `backlog.count` and `unacked_count` say where each message is: in one of them, or gone.
+  (1) `seq` grows by one with each message that is accepted and is never reused.
+  (2) `backlog.count`, `unacked_count` and `dead` say where each message is: in one of them, or gone.
   (3) A queue without arguments or policies pays nothing for them: `special` says that there is something to look at.
   (4) A persistent message of a durable queue is placed in the log before it can be paged out: what has no place there then
       is lost with the process.
@@ -32,7 +37,7 @@ from leveret.broker.backlog import Backlog
 from leveret.broker.consumer import Consumer
 from leveret.broker.counters import Counters
 from leveret.broker.deduplication import Deduplication, key_of
-from leveret.broker.expiry import Expiry, QueueExpiry
+from leveret.broker.expiry import MessageExpiry, QueueExpiry
 from leveret.broker.limits import Limits, limits_of
 from leveret.broker.message import Entry, Message, is_stub, new_entry, renewed_entry
 from leveret.broker.open_page import OpenPage
@@ -53,12 +58,13 @@ if TYPE_CHECKING:
 class Queue:
     """One queue of one virtual host.
 
-    `owner` is the connection an exclusive queue belongs to. Tasks that others have left here: `unused` is done when the last
-    consumer leaves, `expired` when it was unused for too long (x-expires), `dead_letter_task` when something was dropped
-    that has somewhere to go, which is in `dead`, and `dispatching`, once `deferred`, when another message may be first than
-    consumers were asked for. `hidden` says that it is none of its vhost's queues. `ledger` and `barrier` are storage's.
-    `mark` and `is_queue` serve the router. `cut` says that a change has left messages less time (`Expiry.cut_first`).
-    `touched` is when it was used last.
+    `owner` is the connection an exclusive queue belongs to. Tasks that others have left here: `when_unused` is done when the
+    last consumer leaves, `when_expired` when it was unused for too long (x-expires), `dead_letter_task` when something was
+    dropped that has somewhere to go, which is in `dead`, and `dispatch_task`, once `dispatch_deferred`, when another message
+    may be first than consumers were asked for. `hidden` says that it is none of its vhost's queues: a direct reply-to's, or
+    the one in which delayed messages wait. `ledger` and `barrier` are storage's. `reached_in` and `is_queue` serve the
+    router. `has_cutoffs` says that a change has left messages less time (`MessageExpiry.cut_first`). `touched` is when it
+    was used last.
     """
 
     __slots__ = (
@@ -70,28 +76,27 @@ class Queue:
         "bindings",
         "counters",
         "created_at",
-        "cut",
         "dead",
         "dead_letter_task",
         "deduplication",
-        "deferred",
         "deleted",
         "discard",
-        "dispatching",
+        "dispatch_deferred",
+        "dispatch_task",
         "durable",
-        "expired",
-        "expiry",
+        "has_cutoffs",
         "hidden",
         "is_queue",
         "ledger",
         "limits",
-        "mark",
+        "message_expiry",
         "name",
         "next_seq",
         "operator_policy",
-        "own_expiry",
         "owner",
         "policy",
+        "queue_expiry",
+        "reached_in",
         "rotation",
         "settings",
         "special",
@@ -100,7 +105,8 @@ class Queue:
         "touched",
         "unacked_bytes",
         "unacked_count",
-        "unused",
+        "when_expired",
+        "when_unused",
         "work",
     )
 
@@ -113,16 +119,16 @@ class Queue:
         self.durable = False
         self.auto_delete = False
         self.owner: object = None
-        self.unused: Task | None = None
-        self.expired: Task | None = None
+        self.when_unused: Task | None = None
+        self.when_expired: Task | None = None
         self.dead_letter_task: Task | None = None
-        self.dispatching: Task | None = None
+        self.dispatch_task: Task | None = None
         self.bindings: dict[object, object] = {}
         self.hidden = False
         self.is_queue = True
-        self.mark = 0
+        self.reached_in = 0
         self.deleted = False
-        self.deferred = False
+        self.dispatch_deferred = False
         self.rotation = Rotation()
         self.next_seq = 1
         self.created_at = self.touched = work.budget.now
@@ -135,12 +141,12 @@ class Queue:
         self.policy: Policy | None = None
         self.operator_policy: Policy | None = None
         self.dead: deque[tuple[Entry, str]] = deque()
-        self.own_expiry: QueueExpiry | None = None
+        self.queue_expiry: QueueExpiry | None = None
         self._timers = timers or Timers()
         self.ledger: Ledger | None = None
         self.barrier: SyncBarrier | None = None
-        self.expiry: Expiry | None = None
-        self.cut = False
+        self.message_expiry: MessageExpiry | None = None
+        self.has_cutoffs = False
         self.discard: Discard | None = None
         self.counters = Counters()
         self.deduplication: Deduplication | None = None
@@ -161,7 +167,7 @@ class Queue:
     # A message comes
 
     def accept(self, message: Message, now: int) -> Entry:
-        """Give a message that has come at `now` (ms) its place in the order; it is ready when it is kept."""
+        """Give a message that comes at `now` (ms) its place in the order; `keep` makes it ready."""
         entry = new_entry(message, self.next_seq)
         self.next_seq += 1
         self.work.budget.left -= 1
@@ -194,14 +200,14 @@ class Queue:
         return self.barrier is not None and self.ledger is not None and bool(message.flags & PERSISTENT)
 
     def keep(self, entry: Entry, ttl_ms: int = -1) -> None:
-        """A message that was accepted, and may stay so long, is ready."""
+        """Make a message ready that was accepted and may stay for `ttl_ms`, or for ever if that is negative."""
         stored = self.ledger is not None and entry.message.flags & PERSISTENT
         if stored:
             # Before it can be paged out: what has no place in the journal then is lost with the process.
             self.storage.place(entry.message, self, entry)
         if ttl_ms == 0 and self.backlog.paged:
-            # Behind all the others nobody can have it now, and it must not be paged out as if somebody could.
-            self._left(entry)
+            # Only a consumer that has room now could have had it, and it is not the first one.
+            self._forget_key(entry)
             self._dead_letter(entry, "expired")
             return
         self.backlog.add(self, entry)
@@ -210,8 +216,8 @@ class Queue:
         if stored and self.barrier is not None:
             self.barrier.note(entry.seq)
 
-    def limit(self, entry: Entry, ttl_ms: int) -> None:
-        """See to the time of a message that is kept, and to the lengths of the queue."""
+    def apply_limits(self, entry: Entry, ttl_ms: int) -> None:
+        """Set the time of a message that was kept, and hold the queue to its lengths."""
         if not entry.waiting:
             return
         if ttl_ms == 0:
@@ -226,12 +232,12 @@ class Queue:
     def first(self) -> Entry | None:
         """The first ready message that has not expired; None if it must be brought, or waits for the disk."""
         backlog = self.backlog
-        if self.cut:
+        if self.has_cutoffs:
             self._expiring().cut_first()
         entry = backlog.front.first()
         while entry is not None and entry.expires_at != 0 and entry.expires_at <= self.work.budget.now:
             self.drop(entry, "expired")
-            if self.cut:
+            if self.has_cutoffs:
                 self._expiring().cut_first()
             entry = backlog.front.first()
         if entry is None or entry.message.header_size == 0:
@@ -265,13 +271,13 @@ class Queue:
         if not consumer.no_ack:
             self.counters.deliver += 1
             entry.consumer = consumer
-            self._hold(entry)
+            self._begin_unacked(entry)
             return
         self.counters.deliver_no_ack += 1
         if self.deduplication is not None:
-            self._left(entry)
+            self._forget_key(entry)
         if self.ledger is not None or entry.location != 0:
-            self._gone(entry)
+            self._settle_stored(entry)
 
     def pass_octets(self, page: OpenPage, first: int) -> None:
         """What is gone from the first opened page since it was at `first` went to consumers that do not acknowledge."""
@@ -282,7 +288,7 @@ class Queue:
             self.ledger.settle_octets(page, first)
         self.backlog.remove_octets(self, page, first)
 
-    def _hold(self, entry: Entry) -> None:
+    def _begin_unacked(self, entry: Entry) -> None:
         entry.queue = self
         self.unacked_count += 1
         self.unacked_bytes += entry.message.body_size
@@ -300,13 +306,13 @@ class Queue:
             self.counters.redeliver += 1
         if not no_ack:
             self.counters.get += 1
-            self._hold(entry)
+            self._begin_unacked(entry)
             if self.unacked_count > self.backlog.sizes.window_count:
                 self.backlog.evict_unacked(self, entry)
             return entry
         self.counters.get_no_ack += 1
-        self._left(entry)
-        self._gone(entry)
+        self._forget_key(entry)
+        self._settle_stored(entry)
         return entry
 
     # What is unacknowledged comes back, or does not
@@ -314,13 +320,13 @@ class Queue:
     def settle(self, entry: Entry) -> None:
         """Forget an unacknowledged message; its consumer has room for another."""
         self.counters.ack += 1
-        self._forget(entry)
+        self._take_back(entry)
         if self.ledger is not None or entry.location != 0:
-            self._gone(entry)
+            self._settle_stored(entry)
 
     def reject(self, entry: Entry) -> None:
         """Forget an unacknowledged message that its client does not want; it may be dead-lettered."""
-        self._forget(entry)
+        self._take_back(entry)
         self._dead_letter(entry, "rejected")
 
     def requeue(self, entries: list[Entry], refused: bool = False) -> None:
@@ -329,11 +335,11 @@ class Queue:
         for entry in entries:
             self._give_back(entry)
             if self.deleted:
-                self._gone(entry)
+                self._settle_stored(entry)
                 continue
             if self._over_delivery_limit(entry):
                 continue
-            if refused and self.settings.requeues_behind and self._come_again(entry):
+            if refused and self.settings.requeues_behind and self._requeue_behind(entry):
                 continue
             if entry.location != 0 and self.ledger is not None:
                 self.ledger.requeue(entry)
@@ -342,26 +348,26 @@ class Queue:
             kept.append(entry)
         if kept:
             self.backlog.put_back(kept)
-            if self.cut:
-                self._expiring().cut(kept)
+            if self.has_cutoffs:
+                self._expiring().apply_cutoffs(kept)
             self._watch(kept)
         self._trim()
         self.rotation.revive()
 
-    def _come_again(self, old: Entry) -> bool:
+    def _requeue_behind(self, old: Entry) -> bool:
         """Have a message that was given back come as if for the first time; False if it cannot be read."""
         try:
             message = self.storage.fetch(old)
         except Damaged:
             return False
-        if self.cut:
-            self._expiring().cut([old])
+        if self.has_cutoffs:
+            self._expiring().apply_cutoffs([old])
         entry = renewed_entry(old, message, self.next_seq)
         self.next_seq += 1
         if self.ledger is not None and message.flags & PERSISTENT:
             self.storage.place(message, self, entry)
         # In the batch of its new place: both count, or none.
-        self._gone(old)
+        self._settle_stored(old)
         entry.message = counted(message, entry.delivery_count)
         self.backlog.add(self, entry)
         self._watch([entry])
@@ -378,25 +384,25 @@ class Queue:
         if self.deduplication is not None:
             # What is unacknowledged is still here.
             self.deduplication.purge(self.backlog.front.entries() if self.unacked_count else None)
-        teller = self._purged()
+        teller = self._tell_purge()
         discard = Discard(self.storage, *self.backlog.clear(), teller)
         self.work.add(discard)
         # Until it is done storage has not heard of all.
         self.discard = discard if teller is not None and teller is self.ledger else None
-        if self.expiry is not None:
-            self.expiry.stop()
+        if self.message_expiry is not None:
+            self.message_expiry.stop()
         self.rotation.revive()
         return count
 
     def delete(self) -> int:
         """Drop everything, tell the consumers, and return how many messages were ready."""
         self.deleted = True
-        self.dispatching = None
+        self.dispatch_task = None
         farewell = Farewell(self.rotation.empty())
         if not farewell.run(self.work.budget):
             self.work.add(farewell)
-        if self.own_expiry is not None:
-            self.own_expiry.stop()
+        if self.queue_expiry is not None:
+            self.queue_expiry.stop()
         return self.purge()
 
     def restore(self, entries: Iterable[Entry], next_seq: int) -> None:
@@ -426,9 +432,9 @@ class Queue:
         if settings.deduplicates and self.deduplication is None:
             self.deduplication = Deduplication(self.arguments)
         if settings.expires_ms is not None:
-            if self.own_expiry is None:
-                self.own_expiry = QueueExpiry(self, self._timers, now)
-            self.own_expiry.renew(now)
+            if self.queue_expiry is None:
+                self.queue_expiry = QueueExpiry(self, self._timers, now)
+            self.queue_expiry.renew(now)
         self.rotation.single = settings.single_active_consumer
         self.rotation.in_order = settings.quorum
         something = (self.limits, settings.message_ttl_ms, settings.stay_of, self.barrier)
@@ -440,8 +446,8 @@ class Queue:
 
     def used(self, now: int) -> None:
         """Somebody uses the queue: its time (x-expires) begins anew."""
-        if self.own_expiry is not None:
-            self.own_expiry.renew(now)
+        if self.queue_expiry is not None:
+            self.queue_expiry.renew(now)
 
     # Storage brings what is beyond the window
 
@@ -454,8 +460,8 @@ class Queue:
             for entry in entries:
                 if entry.delivery_count:
                     entry.message = counted(entry.message, entry.delivery_count)
-        if self.cut:
-            self._expiring().cut(entries)
+        if self.has_cutoffs:
+            self._expiring().apply_cutoffs(entries)
         self.backlog.loaded(self, entries, lost_count, lost_bytes)
         self._watch(entries)
         self._trim()
@@ -464,7 +470,7 @@ class Queue:
 
     def takes_octets(self) -> bool:
         """Whether a page may stay octets: nothing is looked at in a message, and all who listen take it as it is."""
-        if self.special or self.cut or self.settings.counts_deliveries:
+        if self.special or self.has_cutoffs or self.settings.counts_deliveries:
             return False
         return self.rotation.takes_octets()
 
@@ -509,22 +515,22 @@ class Queue:
         self.backlog.remove(self, entry)
         if self.rotation.oversized:
             self.rotation.revive()
-        self._left(entry)
+        self._forget_key(entry)
         self._dead_letter(entry, reason)
 
     def _dead_letter(self, entry: Entry, reason: str) -> None:
         if self.settings.dead_letter_exchange is None or self.dead_letter_task is None or self.deleted:
-            self._gone(entry)
+            self._settle_stored(entry)
             return
         if not self.dead:
             self.work.add(self.dead_letter_task)
         self.dead.append((entry, reason))
 
-    def buried(self, entry: Entry) -> None:
+    def dead_letter_published(self, entry: Entry) -> None:
         """A message that was dropped is where it goes; storage may forget it here."""
         if self.ledger is not None:
             self.ledger.moved()
-        self._gone(entry)
+        self._settle_stored(entry)
 
     # Storage
 
@@ -533,7 +539,7 @@ class Queue:
         self.barrier = barrier
         self.special = True
 
-    def _gone(self, entry: Entry) -> None:
+    def _settle_stored(self, entry: Entry) -> None:
         """It is here no more, nor on its way to where dead letters go."""
         if self.ledger is None or not entry.message.flags & PERSISTENT:
             if entry.location != 0:
@@ -545,7 +551,7 @@ class Queue:
         if entry.location != 0:
             self.ledger.settle(entry)
 
-    def _purged(self) -> Settler | None:
+    def _tell_purge(self) -> Settler | None:
         """Say that all is gone; the ledger if that must be said of each."""
         if self.ledger is None:
             return None
@@ -558,7 +564,7 @@ class Queue:
         self.ledger.purge(self.next_seq - 1)
         return self.ledger.locations
 
-    def _left(self, entry: Entry) -> None:
+    def _forget_key(self, entry: Entry) -> None:
         if self.deduplication is not None:
             self.deduplication.remove(self.deduplication.key_of(entry), self.work.budget.now)
 
@@ -574,36 +580,36 @@ class Queue:
                 self._expiring().watch(entries)
                 return
 
-    def _expiring(self) -> Expiry:
-        if self.expiry is None:
-            self.expiry = Expiry(self, self._timers)
-        return self.expiry
+    def _expiring(self) -> MessageExpiry:
+        if self.message_expiry is None:
+            self.message_expiry = MessageExpiry(self, self._timers)
+        return self.message_expiry
 
     def expire_some(self, now: int) -> bool:
         """Drop what has expired as far as the budget goes; True if nothing expired is left."""
-        if self.expiry is not None and not self.deleted:
-            if not self.expiry.drop_some(now):
+        if self.message_expiry is not None and not self.deleted:
+            if not self.message_expiry.drop_some(now):
                 return False
             self.defer_dispatch()
         return True
 
     def defer_dispatch(self) -> None:
         """Have consumers asked later whether they can take what is first."""
-        if self.dispatching is not None and not self.deferred:
-            self.deferred = True
-            self.work.add(self.dispatching)
+        if self.dispatch_task is not None and not self.dispatch_deferred:
+            self.dispatch_deferred = True
+            self.work.add(self.dispatch_task)
 
     def drop_paged(self, seq: int) -> None:
         """Drop a message that has expired while it was paged out."""
         self.work.budget.left -= 1
         self._dead_letter(self.backlog.remove_paged(self, seq), "expired")
 
-    def _forget(self, entry: Entry) -> None:
-        self._release(entry)
+    def _take_back(self, entry: Entry) -> None:
+        self._end_unacked(entry)
         if self.deduplication is not None:
-            self._left(entry)
+            self._forget_key(entry)
 
-    def _release(self, entry: Entry) -> None:
+    def _end_unacked(self, entry: Entry) -> None:
         """It is not unacknowledged any more."""
         self.work.budget.left -= 1
         size = entry.message.body_size
@@ -616,7 +622,7 @@ class Queue:
             consumer.shared.free(size)
 
     def _give_back(self, entry: Entry) -> None:
-        self._release(entry)
+        self._end_unacked(entry)
         entry.consumer = None
         entry.redelivered = True
         entry.delivery_count += 1
@@ -625,11 +631,11 @@ class Queue:
         limit = self.settings.delivery_limit
         if limit is None or entry.delivery_count <= limit:
             return False
-        self._left(entry)
+        self._forget_key(entry)
         self._dead_letter(entry, "delivery_limit")
         return True
 
-    def remove(self) -> None:
+    def expire_unused(self) -> None:
         """It has been unused for too long."""
-        if self.expired is not None:
-            self.work.add(self.expired)
+        if self.when_expired is not None:
+            self.work.add(self.when_expired)

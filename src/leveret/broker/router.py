@@ -45,7 +45,7 @@ class Router:
         self.cacheable = True
         self._keepers = []
         queues: list[Queue] = []
-        exchange.mark = self._stamp
+        exchange.reached_in = self._stamp
         pending = [exchange]
         at = 0
         looks = 0
@@ -93,14 +93,14 @@ class Router:
             queue = destination
             if queue.deleted:
                 return False
-            if queue.mark != self._stamp:
-                queue.mark = self._stamp
+            if queue.reached_in != self._stamp:
+                queue.reached_in = self._stamp
                 queues.append(queue)
         elif isinstance(destination, Exchange):
             exchange = destination
             if exchange.deleted:
                 return False
-            if exchange.mark != self._stamp:
-                exchange.mark = self._stamp
+            if exchange.reached_in != self._stamp:
+                exchange.reached_in = self._stamp
                 pending.append(exchange)
         return True

@@ -8,7 +8,7 @@ cdef class Node:
     cdef public Node hash
     cdef public bint is_hash
     cdef public Destinations destinations
-    cdef public long long mark
+    cdef public long long reached_in
     cpdef Node child(self, str word)
     @cython.locals(found=Node, node=Node)
     cpdef Node grow(self, str word)

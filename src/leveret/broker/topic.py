@@ -17,7 +17,7 @@ from leveret.wire.values import Table
 class Node:
     """A word in the tree of patterns."""
 
-    __slots__ = ("children", "destinations", "hash", "is_hash", "mark", "star")
+    __slots__ = ("children", "destinations", "hash", "is_hash", "reached_in", "star")
 
     def __init__(self, is_hash: bool = False) -> None:
         self.children: dict[str, Node] = {}
@@ -25,7 +25,7 @@ class Node:
         self.hash: Node | None = None
         self.is_hash = is_hash
         self.destinations: Destinations | None = None
-        self.mark = 0
+        self.reached_in = 0
 
     def child(self, word: str) -> "Node | None":
         if word == "*":
@@ -112,8 +112,8 @@ class TopicExchange(Exchange):
 
     def _reach(self, node: Node, reached: list[Node]) -> None:
         # `#` stands for nothing too: its node is reached together with the one before it.
-        while node.mark != self._stamp:
-            node.mark = self._stamp
+        while node.reached_in != self._stamp:
+            node.reached_in = self._stamp
             reached.append(node)
             if node.hash is None:
                 return

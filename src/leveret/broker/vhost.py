@@ -287,9 +287,9 @@ class VirtualHost:
         queue.durable = command.durable
         queue.auto_delete = command.auto_delete
         queue.owner = owner
-        queue.expired = DeleteUnused(self, queue)
+        queue.when_expired = DeleteUnused(self, queue)
         if command.auto_delete:
-            queue.unused = queue.expired
+            queue.when_unused = queue.when_expired
         queue.dead_letter_task = DeadLetterTask(self, queue)
         if arguments:
             queue.apply(queue_settings_of(arguments, {}, {}), self.now)
@@ -334,7 +334,7 @@ class VirtualHost:
         self._happened("queue.deleted", queue.name)
         count = queue.delete()
         # They know the queue: it is free now, and not when the garbage collector looks at what is old.
-        queue.expired = queue.unused = queue.dead_letter_task = queue.own_expiry = None
+        queue.when_expired = queue.when_unused = queue.dead_letter_task = queue.queue_expiry = None
         return count
 
     # Bindings

@@ -89,8 +89,8 @@ def _add_to(pages: Pages, entry: Entry, queue: Queue, spill: Journal) -> None:
         check_placed(queue, entry)
         location = spill.keep(entry.message, entry)
         queue.backlog.pages.spilled_count += 1
-    if queue.expiry is not None:
-        queue.expiry.paged_out(entry)
+    if queue.message_expiry is not None:
+        queue.message_expiry.paged_out(entry)
     pages.add(entry.seq, location, entry.message.body_size, entry.delivery_count, entry.redelivered)
 
 
