@@ -23,14 +23,24 @@ class PowerCut(OSError):
 
 @dataclass
 class Content:
-    """The octets of one file: as they are, and as they are safe. `lost` are the parts that a failed sync has given up."""
+    """The octets of one file: as they are, and as they are safe. `lost` are the parts that a failed sync has given up.
+
+    `changed` is the part that was written since the last sync.
+    """
 
     now: bytearray = field(default_factory=bytearray)
     safe: bytes = b""
     lost: list[tuple[int, int]] = field(default_factory=list)
+    changed: tuple[int, int] | None = None
+
+    def write(self, offset: int, data: bytes) -> None:
+        self.now[offset : offset + len(data)] = data
+        first, last = self.changed or (offset, offset)
+        self.changed = min(first, offset), max(last, offset + len(data))
 
     def sync(self) -> None:
         """Make safe what can be."""
+        self.changed = None
         safe = bytearray(self.now)
         for start, end in self.lost:
             safe[start:end] = bytes(end - start)
@@ -38,15 +48,19 @@ class Content:
 
     def fail_sync(self) -> None:
         """Give up what is not safe yet."""
-        if len(self.now) > len(self.safe):
-            self.lost.append((len(self.safe), len(self.now)))
+        if self.changed is not None:
+            self.lost.append(self.changed)
+        self.changed = None
 
     def truncate(self, size: int) -> None:
         del self.now[size:]
         self.lost = [(start, min(end, size)) for start, end in self.lost if start < size]
+        if self.changed is not None:
+            start, end = self.changed
+            self.changed = (start, min(end, size)) if start < size else None
 
     def copy(self) -> "Content":
-        return Content(bytearray(self.now), self.safe, list(self.lost))
+        return Content(bytearray(self.now), self.safe, list(self.lost), self.changed)
 
     def after(self, choice: random.Random) -> bytes:
         """What may be left of it."""
@@ -66,9 +80,6 @@ class Content:
             source = self.now if choice.random() < 0.5 else self.safe
             piece = source[at : min(at + SECTOR, length)]
             left[at : at + len(piece)] = piece
-        # Octets that were safe and were not written over are in any version of their sector.
-        common = min(len(self.safe), len(self.now), length)
-        left[:common] = self.safe[:common]
         return bytes(left)
 
 
@@ -79,15 +90,27 @@ class SimulatedFile:
         self.name = name
         self._disk = disk
         self._content = content
+        self._end = len(content.now)
         self._closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self._check_open()
-        if self._disk.step("write"):
+        cut = self._disk.step("write")
+        self._content.write(self._end, bytes(data))
+        self._end += len(data)
+        if cut:
             # The power went while it was written.
-            self._content.now += bytes(data)
             raise PowerCut
-        self._content.now += bytes(data)
+
+    def reserve(self, size: int, more: int) -> None:
+        self._check_open()
+        if self._disk.makes_room and self._end + size > len(self._content.now) and more > 0:
+            room = self._end + size + more - len(self._content.now)
+            self._content.write(len(self._content.now), bytes(room))
+
+    def give_room_back(self) -> None:
+        if len(self._content.now) > self._end:
+            self.truncate(self._end)
 
     def read(self, offset: int, size: int) -> bytes:
         self._check_open()
@@ -118,12 +141,15 @@ class SimulatedFile:
         if self._disk.step("truncate"):
             raise PowerCut
         self._content.truncate(size)
+        self._end = size
 
     def is_removed(self) -> bool:
         return self._disk.files.get(self.name) is not self._content
 
     def close(self) -> None:
         self._check_open()
+        if not self._disk.cut:
+            self.give_room_back()
         self._closed = True
 
     def _check_open(self) -> None:
@@ -134,10 +160,11 @@ class SimulatedFile:
 class SimulatedDisk:
     """One folder. `faults` are errors to raise by the name of what is asked for: write, sync, create, remove…
 
-    `unreadable` are parts of files, from here to there.
+    `unreadable` are parts of files, from here to there. One that `makes_room` has it behind files where it is asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, makes_room: bool = False) -> None:
+        self.makes_room = makes_room
         self.files: dict[str, Content] = {}
         self._safe: dict[str, Content] = {}
         self.faults: dict[str, OSError] = {}
@@ -205,7 +232,7 @@ class SimulatedDisk:
 
     def after(self, choice: random.Random) -> "SimulatedDisk":
         """The disk as it may be when the power is back."""
-        found = SimulatedDisk()
+        found = SimulatedDisk(self.makes_room)
         for name in sorted(self.files.keys() | self._safe.keys()):
             versions = [folder.get(name) for folder in (self.files, self._safe)]
             content = choice.choice(versions)
@@ -217,7 +244,7 @@ class SimulatedDisk:
 
     def worst(self) -> "SimulatedDisk":
         """Nothing that was not safe is left."""
-        found = SimulatedDisk()
+        found = SimulatedDisk(self.makes_room)
         found.files = {name: Content(bytearray(content.safe), content.safe) for name, content in self._safe.items()}
         found._safe = dict(found.files)
         return found
@@ -225,7 +252,7 @@ class SimulatedDisk:
     def best(self) -> "SimulatedDisk":
         """Everything is left, as after the end of the process alone; what was not safe still is not."""
         copies = {id(content): content.copy() for content in [*self.files.values(), *self._safe.values()]}
-        found = SimulatedDisk()
+        found = SimulatedDisk(self.makes_room)
         found.files = {name: copies[id(content)] for name, content in self.files.items()}
         found._safe = {name: copies[id(content)] for name, content in self._safe.items()}
         return found

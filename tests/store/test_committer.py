@@ -74,6 +74,7 @@ def test_definitions_are_carried_out_before_the_batch(disk: SimulatedDisk, loop:
             seen.append(len(definitions.rows()))
             batch_write(data)
 
+        reserve = batch.segment.file.reserve
         sync = batch.segment.file.sync
         is_removed = batch.segment.file.is_removed
 

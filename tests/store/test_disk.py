@@ -39,6 +39,48 @@ def test_file_grows_at_its_end(disk: Disk | SimulatedDisk) -> None:
     assert disk.open("f").read(0, 100) == b"onet!"
 
 
+def test_room_behind_the_end_is_written_to_and_given_back(tmp_path: Path) -> None:
+    """SPEC §8.1: room is zeros behind what was written; what is written goes to the end of that, and the rest goes."""
+    real = Disk(tmp_path / "data")
+    assert real.lock()
+    for disk in (real, SimulatedDisk(makes_room=True)):
+        file = disk.create("f")
+        file.write(b"one")
+        file.reserve(3, 100)
+        assert file.size() == 106
+        file.write(b"two")
+        # There is enough.
+        file.reserve(100, 1000)
+        assert file.size() == 106
+        assert file.read(0, 200) == b"onetwo" + bytes(100)
+        file.reserve(101, 0)
+        assert file.size() == 106
+        file.reserve(101, 9)
+        assert file.size() == 116
+        file.give_room_back()
+        assert file.read(0, 200) == b"onetwo"
+        file.write(b"!")
+        file.reserve(1, 9)
+        file.close()
+        assert disk.open("f").read(0, 200) == b"onetwo!"
+
+
+def test_file_without_room_is_written_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPEC §8.1: where no room can be had, each write makes its own."""
+
+    def refuse(fd: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", refuse)
+    disk = Disk(tmp_path / "data")
+    assert disk.lock()
+    file = disk.create("f")
+    file.reserve(3, 100)
+    file.write(b"one")
+    assert file.size() == 3
+    file.close()
+
+
 def test_files_are_made_once_renamed_and_removed(disk: Disk | SimulatedDisk) -> None:
     """SPEC §8.1: a file that is there is never taken for a new one."""
     for name in ("b", "a"):

@@ -510,7 +510,7 @@ def new_world(seed: int) -> World:
 
 
 def first_rig(world: World) -> Rig:
-    rig = Rig(**world.options)
+    rig = Rig(SimulatedDisk(makes_room=world.choice.random() < 0.5), **world.options)
     rig.vhost.declare_exchange("spread", "fanout", durable=True)
     rig.vhost.declare_exchange("later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "direct"})
     for name in QUEUES:

@@ -15,7 +15,7 @@ from leveret.store.batch import BATCH_HEAD_SIZE, table_size
 from leveret.store.found import Found, Gone
 from leveret.store.journal import Journal
 from leveret.store.layout import OFFSET_MASK
-from leveret.store.segment import FILE_MAGIC, HEADER_SIZE
+from leveret.store.segment import FILE_MAGIC, HEADER_SIZE, ROOM_MAX
 
 FIRST = "journal-00000001.log"
 
@@ -82,6 +82,88 @@ def test_torn_end_is_cut_once_and_is_no_damage_later() -> None:
     again = found(rig, disk)
     assert again.bodies("q") == [b"0.0", b"0.1", b"a", b"b"]
     assert again.opened.damage == []
+
+
+def rig_with_room(*batches: int, segment_size: int = 1 << 20) -> Rig:
+    """As `rig_with`, on a disk that makes room behind the last batch."""
+    rig = Rig(SimulatedDisk(makes_room=True), segment_size=segment_size)
+    rig.queue("q")
+    rig.settle_down()
+    for at, count in enumerate(batches):
+        for number in range(count):
+            rig.publish(letter(b"%d.%d" % (at, number)))
+        rig.settle_down()
+    return rig
+
+
+def zeros_behind(content: Content) -> int:
+    return len(content.now) - len(content.now.rstrip(b"\0"))
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_room_that_a_killed_broker_has_left_is_given_back_and_is_no_damage(
+    cut: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SPEC §8.1: zeros behind the last batch are room that was not needed; nothing was lost there."""
+    rig = rig_with_room(2, 2)
+    assert zeros_behind(rig.disk.files[FIRST]) > ROOM_MAX // 2
+    assert len(rig.disk.files[FIRST].now) <= ROOM_MAX + HEADER_SIZE + 2000
+    disk = rig.disk.worst() if cut else rig.disk.best()
+    with caplog.at_level(logging.WARNING):
+        again = found(rig, disk)
+    assert again.bodies("q") == [b"0.0", b"0.1", b"1.0", b"1.1"]
+    assert again.opened.damage == []
+    assert caplog.text == ""
+    assert zeros_behind(disk.files[FIRST]) < 8
+
+
+def test_room_goes_when_the_next_file_begins_and_at_a_clean_end() -> None:
+    """SPEC §8.1: only the file that is being written has room."""
+    rig = rig_with_room(*[20] * 30, segment_size=1 << 14)
+    current = rig.store.journal.current
+    assert current is not None
+    finished = [content for name, content in rig.disk.files.items() if name != current.name]
+    assert len(finished) > 2
+    assert all(zeros_behind(content) < 8 for content in finished)
+    assert zeros_behind(rig.disk.files[current.name]) > 8
+    rig.close()
+    assert all(zeros_behind(content) < 8 for content in rig.disk.files.values())
+
+
+def test_room_in_a_file_that_others_follow_is_no_damage() -> None:
+    """SPEC §8.1: a broker may be killed after the next file has begun and before the one before was cut."""
+    rig = rig_with_room(*[20] * 30, segment_size=1 << 14)
+    disk = rig.disk.best()
+    disk.files[FIRST].now += bytes(1000)
+    again = found(rig, disk)
+    assert len(again.bodies("q")) == 600
+    assert again.opened.damage == []
+
+
+def test_zeros_in_place_of_a_batch_that_was_promised_are_missed() -> None:
+    """SPEC §8.1: what looks like room may have been a batch: their numbers have no gaps."""
+    rig = rig_with_room(*[20] * 30, segment_size=1 << 14)
+    disk = rig.disk.best()
+    offsets = batch_offsets(disk)
+    content = disk.files[FIRST].now
+    size = offsets[-1] - offsets[-2]
+    content[offsets[-2] : offsets[-1]] = bytes(size)
+    again = found(rig, disk)
+    assert len(again.bodies("q")) == 580
+    assert len(again.opened.damage) == 1
+    assert " is missing: messages published in them are gone" in again.opened.damage[0]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_more_zeros_than_there_can_be_room_are_a_torn_end(more: int, caplog: pytest.LogCaptureFixture) -> None:
+    """SPEC §8.1: there is a limit to the room; what is longer was something else."""
+    rig = rig_with(2)
+    disk = rig.disk.best()
+    disk.files[FIRST].now += bytes(ROOM_MAX + more)
+    with caplog.at_level(logging.WARNING):
+        again = found(rig, disk)
+    assert again.bodies("q") == [b"0.0", b"0.1"]
+    assert ("unfinished write" in caplog.text) == (more == 1)
 
 
 def test_damage_before_whole_batches_is_reported_with_its_place(caplog: pytest.LogCaptureFixture) -> None:

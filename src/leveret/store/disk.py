@@ -5,20 +5,24 @@ Knows nothing of what is written. OSError goes to whoever asked.
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from leveret.store.modes import FILE_MODE, FOLDER_MODE, keep_from_others
 
 
 class File:
-    """One open file, written at its end: the one we know of, also where somebody has cut the file."""
+    """One open file, written at its end: the one we know of, also where somebody has cut the file.
 
-    __slots__ = ("_end", "_fd", "name")
+    Behind its end it may have room, which reads as zeros: a sync of what is written there has no new length to write.
+    """
+
+    __slots__ = ("_end", "_fd", "_room_end", "name")
 
     def __init__(self, name: str, fd: int) -> None:
         self.name = name
         self._fd = fd
-        self._end = os.fstat(fd).st_size
+        self._end = self._room_end = os.fstat(fd).st_size
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append all of it."""
@@ -27,6 +31,23 @@ class File:
             size = os.pwrite(self._fd, view, self._end)
             self._end += size
             view = view[size:]
+
+    def reserve(self, size: int, more: int) -> None:
+        """Have room for so many octets; where there is not enough, for `more` behind them too."""
+        if self._end + size <= self._room_end or more <= 0:
+            return
+        try:
+            os.posix_fallocate(self._fd, self._end, size + more)
+        except OSError:
+            # It is only quicker with it: whatever is wrong, writing will say so.
+            return
+        self._room_end = self._end + size + more
+
+    def give_room_back(self) -> None:
+        """Nothing more is written: the file ends where it ends."""
+        if self._room_end > self._end:
+            os.ftruncate(self._fd, self._end)
+            self._room_end = self._end
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` octets from `offset`."""
@@ -40,13 +61,15 @@ class File:
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
-        self._end = size
+        self._end = self._room_end = size
 
     def is_removed(self) -> bool:
         """Whether no name leads to it any more."""
         return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
+        with suppress(OSError):
+            self.give_room_back()
         os.close(self._fd)
 
 

@@ -33,6 +33,7 @@ from leveret.store.rows import FILE_NAME, FORMAT, DefinitionsFile, Row, UnknownF
 from leveret.store.segment import (
     HEADER_SIZE,
     Segment,
+    is_room,
     next_batch_offset,
     open_segment,
     read_batch,
@@ -262,6 +263,8 @@ class Inspection:
         offset: int | None = HEADER_SIZE
         while offset is not None and offset < size:
             batch = read_batch(segment, offset)
+            if batch is None and is_room(segment, offset):
+                break
             if batch is None:
                 following = next_batch_offset(segment, offset)
                 batch = self._complete(segment, offset, following)

@@ -12,6 +12,7 @@ cdef long SPILL_NUMBER
 
 cdef class Journal(Log):
     cdef object _disk
+    cdef Segment _finished
     cdef dict _moved
     cdef str _prefix
     cdef list _writing

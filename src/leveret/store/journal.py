@@ -33,7 +33,7 @@ from leveret.store.layout import (
 )
 from leveret.store.ledger import Ledger
 from leveret.store.records import Place, body_size_at, copy_message, write_message, write_numbers, write_place
-from leveret.store.segment import HEADER_SIZE, Segment, new_segment
+from leveret.store.segment import HEADER_SIZE, ROOM_MAX, Segment, new_segment
 
 log = logging.getLogger("leveret.store")
 
@@ -53,6 +53,7 @@ class Journal(Log):
 
     __slots__ = (
         "_disk",
+        "_finished",
         "_marked",
         "_moved",
         "_prefix",
@@ -88,6 +89,8 @@ class Journal(Log):
         self.worth_cleaning = False
         self.written_count = 0
         self._moved: dict[int, int] = {}
+        # The segment before the current one, until the first batch of that is taken.
+        self._finished: Segment | None = None
         # Batches that are being written, in order.
         self._writing: list[BatchToWrite] = []
 
@@ -119,6 +122,7 @@ class Journal(Log):
     def _start_segment(self, number: int) -> Segment:
         if not self.spills and number >= SPILL_NUMBER:
             raise OSError(EOVERFLOW, "the numbers of the journal's files are used up")
+        self._finished = self.current
         self.current = self.segments[number] = new_segment(self._prefix, number)
         return self.current
 
@@ -275,7 +279,10 @@ class Journal(Log):
         end = len(out)
         if not self.spills:
             out += bytes(table_size(end, segment.size))
-        taken = BatchToWrite(self.batch, self.synced, segment, out, end, self._disk)
+        finished, self._finished = self._finished, None
+        segment_left = self.segment_size - segment.size - len(out)
+        room = 0 if self.spills else min(ROOM_MAX - SMALL, segment_left)
+        taken = BatchToWrite(self.batch, self.synced, segment, out, end, self._disk, finished, room)
         self._writing.append(taken)
         self.batch += 1
         self.out = bytearray(BATCH_HEAD_SIZE)
@@ -325,9 +332,19 @@ class Journal(Log):
 class BatchToWrite:
     """What the committer writes: octets for the end of one segment, its records up to `end`."""
 
-    __slots__ = ("_disk", "_offset", "_synced", "data", "end", "number", "segment")
+    __slots__ = ("_disk", "_finished", "_offset", "_room", "_synced", "data", "end", "number", "segment")
 
-    def __init__(self, number: int, synced: int, segment: Segment, data: bytearray, end: int, disk: Disk) -> None:
+    def __init__(
+        self,
+        number: int,
+        synced: int,
+        segment: Segment,
+        data: bytearray,
+        end: int,
+        disk: Disk,
+        finished: Segment | None = None,
+        room: int = 0,
+    ) -> None:
         self.number = number
         self.segment = segment
         self.data = data
@@ -335,6 +352,9 @@ class BatchToWrite:
         self._offset = segment.size
         self.end = end
         self._disk = disk
+        # The segment before this one, of which nothing more will be written; and how much may be behind this batch.
+        self._finished = finished
+        self._room = room
 
     @property
     def begins_file(self) -> bool:
@@ -355,6 +375,11 @@ class BatchToWrite:
                 segment.make_again(self._disk)
         if not segment.made:
             segment.make(self._disk)
+        if self._finished is not None and self._finished.made:
+            self._finished.file.give_room_back()
+        if len(self.data) < SMALL:
+            # A file that grows with each batch has its length synced each time, which takes half as long again.
+            segment.file.reserve(len(self.data), self._room)
         segment.write(self.data, known, self.end)
 
     def sync(self) -> None:

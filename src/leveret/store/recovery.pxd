@@ -18,6 +18,7 @@ cdef class Recovery:
     cdef list _in_groups
     cdef list _ends
     cdef list _torn
+    cdef list _rooms
     cdef list _tail
     cdef bint _gap_known
     cdef dict _headless

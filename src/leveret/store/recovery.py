@@ -35,6 +35,7 @@ from leveret.store.segment import (
     HEADER_SIZE,
     Segment,
     batch_end,
+    is_room,
     next_batch_offset,
     open_segment,
     read_batch,
@@ -84,6 +85,8 @@ class Recovery:
         self._in_groups: list[tuple[int, int, int, int]] = []
         self._ends: list[tuple[Segment, int, int]] = []
         self._torn: list[tuple[Segment, int]] = []
+        # Where room begins that was not needed any more.
+        self._rooms: list[tuple[Segment, int]] = []
         # Whole batches, by number, that may not be on disk: segment and offset.
         self._tail: list[tuple[int, Segment, int]] = []
         self._gap_known = False
@@ -146,6 +149,8 @@ class Recovery:
         for segment, offset in self._torn:
             log.warning("%s: cut %d octets of an unfinished write at %d", segment.name, segment.size - offset, offset)
             self._cut(segment, offset)
+        for segment, offset in self._rooms:
+            segment.file.truncate(offset)
         for segment in [found for found in self._journal.segments.values() if found.size <= HEADER_SIZE]:
             # Made, and never written to.
             self._cut(segment, 0)
@@ -200,6 +205,10 @@ class Recovery:
                 yield batch
                 offset = batch.following
                 continue
+            if is_room(segment, offset):
+                self._rooms.append((segment, offset))
+                segment.size = segment.written = offset
+                break
             following = next_batch_offset(segment, offset)
             if following is None:
                 # What it is shows when the marks of all segments are known.

@@ -4,6 +4,7 @@
 
   (1) A place is dead once it is settled. The file goes when nothing in it is live.
   (2) `salt` is a random number of the segment's own. What looks like a batch and has another one is part of a message.
+  (3) Behind the last batch of a broker that was killed there may be up to 256 KiB of zeros: room for the next ones.
 
 What a batch is, `batch.py` says. Knows nothing of queues.
 """
@@ -35,6 +36,8 @@ GRANULE = 4
 # What a place counts besides its body, in the share of a file that is live.
 MESSAGE_COST = 64
 CHECKED_PIECE = 1 << 20
+# So much room is made behind the last batch of a file, at most.
+ROOM_MAX = 256 << 10
 
 
 class Segment:
@@ -145,7 +148,7 @@ class Segment:
     def read_checks(self) -> None:
         """Take what is in the file for what must be in it: recovery has looked at it."""
         self.checks = Checks()
-        while piece := self.file.read(self.checks.size, CHECKED_PIECE):
+        while piece := self.file.read(self.checks.size, min(CHECKED_PIECE, self.written - self.checks.size)):
             self.checks.add(piece)
 
     def _read_by_blocks(self, start: int, end: int) -> bytes:
@@ -233,6 +236,12 @@ def find_salt(file: File, size: int) -> int:
         octets[head.salt] = octets.get(head.salt, 0) + head.length
         at = find_batch(file, at + BATCH_HEAD_SIZE + head.length, size, None)
     return max(octets, key=octets.__getitem__)
+
+
+def is_room(segment: Segment, offset: int) -> bool:
+    """Whether nothing was written from `offset` on: behind the last batch there may be room for more."""
+    size = segment.size - offset
+    return size <= ROOM_MAX and not any(segment.file.read(offset, size))
 
 
 def read_batch(segment: Segment, offset: int, file: File | None = None) -> BatchRead | None:
