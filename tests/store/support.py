@@ -259,7 +259,7 @@ class Rig:
         """All queues, hidden ones too."""
         found = dict.fromkeys(self.store.queues.values())
         for vhost in self.broker.vhosts.values():
-            found.update(dict.fromkeys(vhost.queues.values()))
+            found.update(dict.fromkeys([*vhost.queues.values(), *vhost.hidden]))
         return list(found)
 
     def bodies(self, name: str) -> list[bytes]:

@@ -54,13 +54,13 @@ class DeadLetterTask(Task):
         dead = self._queue.dead
         while dead and budget.left > 0:
             if self._fetched == 0 and is_stub(dead[0][0].message):
-                self._fetch(budget)
+                self._fetch()
                 return True
             self._fetched = max(0, self._fetched - 1)
             self.route(*dead.popleft(), budget)
         return not dead
 
-    def _fetch(self, budget: Budget) -> None:
+    def _fetch(self) -> None:
         """Have the next ones read; it goes on then."""
         sizes = self._queue.backlog.sizes
         stubs = []

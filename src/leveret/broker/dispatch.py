@@ -97,9 +97,6 @@ def dispatch(queue: Queue) -> None:
         if consumer is None:
             return
         queue.remove_first(entry)
-        if entry.location == 0 and consumer.no_ack and queue.ledger is not None:
-            # Storage may hear of it only now, and must hear that it is gone.
-            queue.storage.write_places()
         queue.hand_over(entry, consumer)
         _send(queue, entry, consumer)
 
