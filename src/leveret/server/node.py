@@ -95,7 +95,7 @@ class Node:
             if self._config.sync == "os":
                 log.warning('sync = "os": confirmed messages may be lost in a power cut')
             sync = self._config.sync == "always"
-            self._opened.start(loop.call_soon_threadsafe, outbox.on_synced, self._on_storage_failed, sync)
+            self._opened.start(loop.call_soon_threadsafe, outbox.on_progress, self._on_storage_failed, sync)
             outbox.schedule()
         connector = Connector(self.broker, partial(transport, None))
         environment = ShovelEnvironment(connector.connect, now_ms, lambda: self.broker.cluster_name)
