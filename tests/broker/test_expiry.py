@@ -238,7 +238,7 @@ def test_unused_queue_goes(leased: Queue, vhost: VirtualHost, broker: Broker, le
 
 def test_get_and_declaration_renew_it(leased: Queue, vhost: VirtualHost, later: Later) -> None:
     later(60)
-    leased.used(60)
+    leased.renew_expiry(60)
     later(159)
     assert not leased.deleted
     declared(vhost, {"x-expires": 100})

@@ -167,7 +167,7 @@ class Player:
             self._tell("refuse", message)
             return
         ttl_ms = queue.settings.ttl_ms_of(message)
-        if not queue.special and own_ms < 0 and queue.ready_count == 0 and self._draw(st.booleans()):
+        if not queue.needs_checks and own_ms < 0 and queue.ready_count == 0 and self._draw(st.booleans()):
             self._tell("pass_on", message, self._draw(st.booleans()))
             return
         seq = self._tell("accept", message, ttl_ms)

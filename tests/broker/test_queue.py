@@ -626,11 +626,11 @@ def test_no_limit_is_no_limit(queue_with: NewQueue) -> None:
 
 
 def test_queue_is_special_only_if_there_is_something_to_look_at(limited: Limited) -> None:
-    assert not limited().special
-    assert not limited(max_priority=5, delivery_limit=1, dead_letter_exchange="x", single_active_consumer=True).special
+    assert not limited().needs_checks
+    assert not limited(max_priority=5, delivery_limit=1, dead_letter_exchange="x", single_active_consumer=True).needs_checks
     for name in ("message_ttl", "max_length", "max_length_bytes"):
-        assert limited(**{name: 0}).special
-    assert limited(message_deduplication=True).special
+        assert limited(**{name: 0}).needs_checks
+    assert limited(message_deduplication=True).needs_checks
 
 
 # Floods

@@ -161,6 +161,7 @@ def test_history_goes_with_the_exchange(vhost: VirtualHost, broker: Broker, publ
     publish("a")
     vhost.delete_exchange("x")
     broker.work.drain()
+    assert vhost.hidden == {}
     vhost.declare_exchange("x", TYPE)
     assert bodies(bound(vhost, "q")) == []
 

@@ -50,7 +50,7 @@ def test_queue_follows_and_is_restored(vhost: VirtualHost) -> None:
     vhost.policies.set("p", "^a", {"max-length": 3, "dead-letter-exchange": "dlx"})
     assert (queue.settings.max_length, queue.settings.dead_letter_exchange) == (3, "dlx")
     assert following(queue) is vhost.policies.by_name["p"]
-    assert (other.policy, other.settings.max_length, other.special) == (None, None, False)
+    assert (other.policy, other.settings.max_length, other.needs_checks) == (None, None, False)
     vhost.policies.set("p", "^a", {"max-length": 4})
     assert (queue.settings.max_length, queue.settings.dead_letter_exchange) == (4, None)
     vhost.policies.clear("p")
@@ -61,9 +61,9 @@ def test_queue_follows_and_is_restored(vhost: VirtualHost) -> None:
 def test_cleared_policy_leaves_nothing_to_pay_for(vhost: VirtualHost, queue: Queue, letter: NewLetter) -> None:
     """SPEC §7.6 policies"""
     vhost.policies.set("p", "", {"max-length": 1, "message-ttl": 1000})
-    specials = [queue.special]
+    specials = [queue.needs_checks]
     vhost.policies.clear("p")
-    assert [*specials, queue.special] == [True, False]
+    assert [*specials, queue.needs_checks] == [True, False]
     fill(queue, letter, 3)
     assert [entry.expires_at for entry in queue.backlog.front.entries()] == [0, 0, 0]
 

@@ -59,10 +59,10 @@ class SlowStorage(Storage):
     def remove(self, kind: str, vhost: str, name: str) -> None:
         self.said += 1
 
-    def adopt(self, queue: Any, vhost: str, kind: str, value: dict[str, Any]) -> None:
+    def add_queue(self, queue: Any, vhost: str, kind: str, value: dict[str, Any]) -> None:
         self.said += 1
 
-    def abandon(self, queue: Any, vhost: str, kind: str) -> None:
+    def remove_queue(self, queue: Any, vhost: str, kind: str) -> None:
         self.said += 1
 
 

@@ -309,7 +309,7 @@ def test_exchange_is_looked_up_before_properties_are_checked(client: Client) -> 
 
 @pytest.mark.parametrize("piece", [11, 5], ids=["whole", "in pieces"])
 def test_message_larger_than_the_limit_is_refused(broker: Broker, connect: Connect, piece: int) -> None:
-    broker.settings.message_size_max = 10
+    broker.settings.max_message_size = 10
     client = connect()
     client.say(QueueDeclare("q"), client.message("q", bytes(10), piece=piece))
     assert ready(client) == 1

@@ -491,7 +491,7 @@ def test_whatever_the_client_sends_counts_as_a_heartbeat(connect: Connect) -> No
 def test_without_heartbeats_and_ack_timeout_it_is_only_looked_for_queues_that_have_one(
     broker: Broker, connect: Connect
 ) -> None:
-    broker.settings.ack_timeout_ms = 0
+    broker.settings.consumer_timeout_ms = 0
     client = connect()
     assert client.connection.tick_at == 60_000
     client.connection.tick(10**9)

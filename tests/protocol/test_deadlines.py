@@ -155,7 +155,7 @@ def test_every_channel_that_is_late_is_closed(client: Client) -> None:
 
 def test_many_messages_come_back_in_pieces(broker: Broker, connect: Connect) -> None:
     """SPEC §8.8 nobody is starved: the next late channel waits until the first has given everything back."""
-    broker.settings.ack_timeout_ms = 1000
+    broker.settings.consumer_timeout_ms = 1000
     client = connect().open(2)
     queue = broker.vhosts["/"].declare_queue("q")
     client.publish("q", *[b"x"] * 3000)
@@ -178,7 +178,7 @@ def test_many_messages_come_back_in_pieces(broker: Broker, connect: Connect) -> 
 @pytest.mark.parametrize("timeout", [1, 10, 1000])
 def test_timeout_is_a_setting(broker: Broker, connect: Connect, timeout: int) -> None:
     """SPEC §6.5 acknowledgement timeout, configurable: found out within a quarter of it"""
-    broker.settings.ack_timeout_ms = timeout
+    broker.settings.consumer_timeout_ms = timeout
     client = connect()
     client.say(QueueDeclare("q"))
     client.publish("q", b"1")
@@ -191,7 +191,7 @@ def test_timeout_is_a_setting(broker: Broker, connect: Connect, timeout: int) ->
 
 def test_timeout_of_zero_is_for_ever(broker: Broker, connect: Connect) -> None:
     """SPEC §6.5 acknowledgement timeout, switched off"""
-    broker.settings.ack_timeout_ms = 0
+    broker.settings.consumer_timeout_ms = 0
     client = connect()
     client.say(QueueDeclare("q"))
     client.publish("q", b"1")
@@ -240,7 +240,7 @@ def test_queue_may_have_a_timeout_of_its_own(
     broker: Broker, connect: Connect, everyones: int, argument: int | None, policy: int | None
 ) -> None:
     """SPEC §6.5 acknowledgement timeout, §7.6 policies: consumer-timeout, also where the broker has none"""
-    broker.settings.ack_timeout_ms = everyones
+    broker.settings.consumer_timeout_ms = everyones
     client = connect()
     client.say(QueueDeclare("q", arguments={} if argument is None else {"x-consumer-timeout": argument}))
     if policy is not None:

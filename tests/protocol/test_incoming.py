@@ -284,7 +284,7 @@ def test_message_that_leaves_gives_back_what_it_had(session: Session) -> None:
     incoming = begun(session, 100_000)
     add(incoming, bytes(30_000))
     assert incoming.fill(reading(frame(bytes(30_000))[:50]))
-    incoming.leave()
+    incoming.abandon()
     assert incoming.gone
     assert (session.incomplete_size, session.reserved_size) == (0, 0)
     assert incoming.take(b"more") == b""

@@ -26,7 +26,7 @@ class Leaving(Storage):
         Storage.__init__(self)
         self.left = False
 
-    def has_left(self, queue: Any) -> bool:
+    def has_removed(self, queue: Any) -> bool:
         return self.left
 
 

@@ -1,4 +1,4 @@
-"""Where the seeds and RabbitMQ differ: the settings with which the seeds' rules hold."""
+"""Where the requirements and RabbitMQ differ: the settings with which those of the requirements hold."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_deliveries_of_a_stopped_client_do_not_time_out(broker: Broker, publishe
     broker.throttle(MEMORY, False)
     publisher.feed(publisher.message("q") + publisher.method(BasicAck(1)))
     publisher.octets()
-    timeout = broker.settings.ack_timeout_ms
+    timeout = broker.settings.consumer_timeout_ms
     for now in range(60_000, 2 * timeout, 60_000):
         publisher.now = now
         publisher.connection.tick(now)

@@ -207,7 +207,7 @@ def test_settings_reach_the_model() -> None:
     config = Config(channel_max=1, frame_max=5000, heartbeat=2, max_message_size=3, prefetch_size="refuse")
     settings = config.settings()
     assert (settings.channel_max, settings.frame_max, settings.heartbeat_s) == (1, 5000, 2)
-    assert settings.message_size_max == 3
+    assert settings.max_message_size == 3
     assert settings.refuse_prefetch_size
     assert not Config().settings().refuse_prefetch_size
 
@@ -215,9 +215,9 @@ def test_settings_reach_the_model() -> None:
 def test_choices_reach_the_model() -> None:
     """SPEC §6.5 acknowledgement timeout, §12 unknown_exchange and expiration: settings"""
     settings = Config(consumer_timeout=5, unknown_exchange="drop", expiration="epoch").settings()
-    assert (settings.ack_timeout_ms, settings.drop_to_unknown_exchange, settings.epoch_expiration) == (5, True, True)
+    assert (settings.consumer_timeout_ms, settings.drop_to_unknown_exchange, settings.epoch_expiration) == (5, True, True)
     settings = Config().settings()
-    assert (settings.ack_timeout_ms, settings.drop_to_unknown_exchange, settings.epoch_expiration) == (
+    assert (settings.consumer_timeout_ms, settings.drop_to_unknown_exchange, settings.epoch_expiration) == (
         1_800_000,
         False,
         False,

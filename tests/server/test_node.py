@@ -9,6 +9,7 @@ from tests.properties.dialogue import PROTOCOL_HEADER, method, publish
 from tests.server.support import MIB, InProcess, Process
 
 from leveret.server.config import Config
+from leveret.server.endpoint import Endpoint
 from leveret.server.node import Node
 from leveret.wire import spec
 
@@ -31,6 +32,14 @@ def test_listeners_are_named_in_the_log(tmp_path: Path) -> None:
 
 def test_nothing_listens_before_the_start() -> None:
     assert Node(Config(port=0, storage="memory")).listeners == []
+
+
+def test_endpoint_that_nobody_opens_is_an_error() -> None:
+    node = Node(Config(port=0, storage="memory"))
+    node.endpoints.append(Endpoint("mqtt", "127.0.0.1", 0))
+    with pytest.raises(ValueError, match="nothing here speaks mqtt"):
+        asyncio.run(node.start())
+    assert node.listeners == []
 
 
 def test_port_in_use_is_an_error(node: InProcess) -> None:

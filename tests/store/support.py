@@ -176,12 +176,12 @@ class Rig:
         self.opened = Opened(cast(Disk, self.disk), self.definitions, settings, now, segment_size)
         self.store = self.opened.store
         self.broker: Broker = self.opened.broker
-        self.synced_calls = 0
+        self.progress_calls = 0
         self.failures: list[BaseException] = []
         self.committer = StandIn(self.definitions, held, sync)
         self.spiller = StandIn(self.definitions, True, sync) if apart else self.committer
         self.opened._committers = [self.committer, self.spiller]
-        self.store.open(self.committer, self.spiller, self._on_synced, self.failures.append)
+        self.store.open(self.committer, self.spiller, self._on_progress, self.failures.append)
         if self.opened.fresh:
             self.broker.add_vhost("/")
         else:
@@ -189,8 +189,8 @@ class Rig:
             self.store.flush()
             self.committer.run()
 
-    def _on_synced(self) -> None:
-        self.synced_calls += 1
+    def _on_progress(self) -> None:
+        self.progress_calls += 1
 
     @property
     def vhost(self) -> VirtualHost:
@@ -259,7 +259,7 @@ class Rig:
         """All queues, hidden ones too."""
         found = dict.fromkeys(self.store.queues.values())
         for vhost in self.broker.vhosts.values():
-            found.update(dict.fromkeys(vhost.queues.values()))
+            found.update(dict.fromkeys([*vhost.queues.values(), *vhost.hidden]))
         return list(found)
 
     def bodies(self, name: str) -> list[bytes]:

@@ -197,10 +197,10 @@ def test_nothing_is_removed_while_a_transaction_is_being_committed(rig: Rig) -> 
         rig.settle_down()
     entries = [rig.take("old") for _ in range(20)]
     group = rig.store.begin_group()
-    rig.store.enter(group)
+    rig.store.set_group(group)
     for entry in entries:
         entry.queue.settle(entry)
-    rig.store.enter(0)
+    rig.store.set_group(0)
     before = segments(rig)
     through(rig, 30)
     assert segments(rig)[0] == before[0]

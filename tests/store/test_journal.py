@@ -155,11 +155,11 @@ def test_group_is_in_its_records_and_ends_with_a_commit(rig: Rig) -> None:
     entry = rig.take("a")
     taken(rig)
     group = rig.store.begin_group()
-    rig.store.enter(group)
+    rig.store.set_group(group)
     rig.publish(letter(b"y", "b"))
     entry.queue.settle(entry)
     rig.broker.storage.write_places()
-    rig.store.enter(0)
+    rig.store.set_group(0)
     rig.store.commit(group)
     assert taken(rig) == [("settle", group, 1, 1, 1), ("message", group, (2, 1)), ("commit", group, 0, 0, 0)]
 

@@ -76,7 +76,7 @@ def test_batch_is_asked_for_one_at_a_time(read_where: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("persistent", [True, False])
 def test_dead_letters_are_read_beside_the_loop(read_where: dict[str, int], persistent: bool) -> None:
-    """SPEC §4.5: thousands that expire on disk are read some at a time, and buried in order."""
+    """SPEC §4.5: thousands that expire on disk are read some at a time, and published in order."""
     rig = Rig(sizes=SIZES)
     queue = rig.queue("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
     dead = rig.queue("dead")

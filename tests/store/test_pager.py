@@ -17,6 +17,6 @@ def test_who_reads_is_said_by_the_store() -> None:
     with pytest.raises(NotImplementedError):
         pager.have_read(reading, lambda error: None)
     with pytest.raises(NotImplementedError):
-        pager.is_over(None)
+        pager.is_ended(None)
     with pytest.raises(NotImplementedError):
         pager.read_done()

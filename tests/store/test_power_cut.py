@@ -199,7 +199,7 @@ class Life:
     def note_left(self, number: int) -> None:
         """The rows of these go with this batch."""
         for queue_id, (queue, _) in self.deleted.items():
-            if queue_id not in self.removed and self.rig.store.has_left(queue):
+            if queue_id not in self.removed and self.rig.store.has_removed(queue):
                 self.removed[queue_id] = number
 
     # What clients do

@@ -285,11 +285,11 @@ def test_group_without_its_commit_does_not_count() -> None:
     rig = rig_with(1)
     entry = rig.take("q")
     group = rig.store.begin_group()
-    rig.store.enter(group)
+    rig.store.set_group(group)
     rig.publish(letter(b"in it"))
     entry.queue.settle(entry)
     rig.broker.storage.write_places()
-    rig.store.enter(0)
+    rig.store.set_group(0)
     rig.settle_down()
     assert rig.again().bodies("q") == [b"0.0"]
     rig.store.commit(group)

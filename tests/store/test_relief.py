@@ -10,7 +10,7 @@ from leveret.broker.deduplication import HEADER
 from leveret.broker.message import is_stub
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
-from leveret.broker.relief import Relief, held_bytes
+from leveret.broker.relief import WORTHWHILE_BYTES, Relief, held_bytes
 from leveret.wire.values import Table
 
 SIZES = Sizes(16, 1 << 16, 4, 1 << 14)
@@ -208,3 +208,79 @@ def test_what_is_delayed_leaves_memory_and_comes_out_in_time(persistent: bool) -
         assert out.ready_count == second - 40
     assert waiting.backlog.stub_bytes == 0
     assert take_all(rig, out) == list(reversed(range(60)))
+
+
+def new_history(rig: Rig, count: int, length: int) -> tuple[Queue, list[int]]:
+    """An exchange of which only the last messages are known, and which those are."""
+    rig.vhost.declare_exchange("x", "x-recent-history", arguments={"x-recent-history-length": length})
+    for number in range(count):
+        rig.publish(letter(numbered(number), exchange="x", delivery_mode=1 + number % 2))
+    (history,) = rig.vhost.hidden
+    return history, list(range(count - length, count))
+
+
+def test_history_that_has_left_memory_is_read_for_those_who_come_later() -> None:
+    """SPEC §8.5 and §3.1 x-recent-history: what is given is whole, in order, and the history keeps what it has."""
+    rig = Rig(sizes=SIZES)
+    history, numbers = new_history(rig, 60, 40)
+    relieve(rig)
+    stub_bytes = history.backlog.stub_bytes
+    assert in_memory(history) * SIZE == 40 * SIZE - stub_bytes < WORTHWHILE_BYTES
+    for name in ("early", "late"):
+        queue = rig.queue(name)
+        rig.vhost.bind("x", queue, "", {})
+        rig.settle_down()
+        assert take_all(rig, queue) == numbers
+        assert (history.ready_count, history.backlog.stub_bytes) == (40, stub_bytes)
+        rig.check([])
+
+
+def test_history_is_not_read_in_the_loop() -> None:
+    """SPEC §8.5: a page at a time; what leaves the history before its turn is not given, what was being read is."""
+    rig = Rig(sizes=SIZES, held=True)
+    _, numbers = new_history(rig, 40, 40)
+    relieve(rig)
+    queue = rig.queue("q")
+    rig.vhost.bind("x", queue, "", {})
+    rig.turn()
+    assert (queue.ready_count, rig.store.is_fetching()) == (0, True)
+    for number in range(40, 50):
+        rig.publish(letter(numbered(number), exchange="x"))
+    rig.committer.held = False
+    rig.settle_down()
+    found = take_all(rig, queue)
+    assert found[:10] == list(range(40, 50)), "what was published meanwhile"
+    read = found[10:]
+    assert read[-30:] == numbers[-30:]
+    assert 0 < len(read) - 30 <= SIZES.page_count
+    assert read[: len(read) - 30] == numbers[: len(read) - 30], "what was being read"
+    rig.check([])
+
+
+def test_history_may_leave_memory_while_it_is_given() -> None:
+    """SPEC §8.5 and §3.1 x-recent-history: what was there when the first ones were read is given all the same."""
+    rig = Rig(sizes=SIZES, held=True)
+    history, numbers = new_history(rig, 5, 5)
+    history.backlog.evict(history, history.backlog.front.entries()[:2])
+    queue = rig.queue("q")
+    rig.vhost.bind("x", queue, "", {})
+    rig.turn()
+    assert rig.store.is_fetching()
+    history.backlog.evict(history, history.backlog.front.entries())
+    rig.committer.held = False
+    rig.settle_down()
+    assert in_memory(history) == 0
+    assert take_all(rig, queue) == numbers
+    rig.check([])
+
+
+def test_delayed_messages_and_histories_are_relieved() -> None:
+    """SPEC §8.5: queues that exchanges have are among those that leave memory."""
+    rig = Rig()
+    history, _ = new_history(rig, 20, 20)
+    assert relieve(rig).helped
+    assert in_memory(history) == 0
+    rig.vhost.delete_exchange("x")
+    rig.settle_down()
+    assert rig.vhost.hidden == {}
+    rig.check([])

@@ -1,6 +1,6 @@
 """Runs a broker in plain Python, and prints which of its functions something went through, as JSON.
 
-    LEVERET_PURE=1 python tests/structure/record_walk.py transient|persistent|declare
+    LEVERET_PURE=1 python tests/structure/record_walk.py transient|lost|persistent|declare
 
 Everything is done once before, so that what is made or remembered the first time is no part of it. A row is file and
 function of a call, and file and function of where it came from: the nearest one on the stack that is Leveret's.
@@ -14,7 +14,7 @@ import logging
 import sys
 import tempfile
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,6 +123,34 @@ def transient(broker: Broker, recorder: Recorder) -> list[Row]:
         return recorder.record(walk)
 
 
+def lost(broker: Broker, recorder: Recorder) -> list[Row]:
+    """A client goes that has a persistent message unacknowledged, and an exclusive queue; another one gets the message."""
+    with ExitStack() as stack:
+        other, *leaving = (stack.enter_context(Client(broker.port).login()) for _ in range(3))
+        other.declare("q", durable=True)
+        for number, client in enumerate(leaving):
+            client.declare(f"own {number}", exclusive=True)
+            client.call(spec.BasicQos(prefetch_count=1), spec.BasicQosOk)
+            client.call(spec.BasicConsume("q"), spec.BasicConsumeOk)
+        for client in leaving:
+            other.send(*publish(1, "q", b"x", Properties(delivery_mode=2)))
+            client.expect(spec.BasicDeliver)
+            client.skip_content()
+        other.call(spec.BasicConsume("q"), spec.BasicConsumeOk)
+        # Answered when it is on disk, and with it the messages.
+        other.declare("stored", durable=True)
+        remaining = iter(leaving)
+
+        def walk() -> None:
+            recorder.expect("server/outbox.py", "on_progress")
+            next(remaining).socket.close()
+            other.expect(spec.BasicDeliver)
+            other.skip_content()
+            recorder.wait()
+
+        return recorder.record(walk)
+
+
 def persistent(broker: Broker, recorder: Recorder) -> list[Row]:
     """Persistent messages are confirmed, delivered and acknowledged until the oldest file of the journal is compacted."""
     client = Client(broker.port).login()
@@ -178,7 +206,7 @@ def declare(broker: Broker, recorder: Recorder) -> list[Row]:
         return recorder.record(walk)
 
 
-WALKS = {"transient": transient, "persistent": persistent, "declare": declare}
+WALKS = {"transient": transient, "lost": lost, "persistent": persistent, "declare": declare}
 
 
 def main(name: str) -> None:

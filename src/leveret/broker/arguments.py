@@ -75,7 +75,7 @@ class QueueSettings:
         return self.message_ttl_ms if message.ttl_ms < 0 else min(self.message_ttl_ms, message.ttl_ms)
 
     def pageable(self) -> bool:
-        """Not with priorities, nor where messages are told apart or stay for times of their own: their places stay."""
+        """Not with priorities, nor where messages are told apart or stay for times of their own: their entries stay."""
         return not (self.max_priority or self.deduplicates or self.stay_of is not None)
 
 

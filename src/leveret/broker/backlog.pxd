@@ -22,10 +22,10 @@ cdef class Backlog:
     cdef public long long back_seq
     cdef public object loading
     cdef public long long granted
-    cdef bint _bounded
-    cdef list _evictable
-    cdef list _leaving
-    cdef long long _leaving_bytes
+    cdef bint _can_page
+    cdef list _evictable_unacked
+    cdef list _evictable_ready
+    cdef long long _evictable_ready_bytes
     cpdef suit(self, object settings)
     cpdef add(self, object queue, Entry entry)
     @cython.locals(entry=Entry)
@@ -36,7 +36,7 @@ cdef class Backlog:
     @cython.locals(entry=Entry, page=OpenPage, opened=list)
     cpdef unfold(self)
     @cython.locals(index=Py_ssize_t)
-    cpdef remove_octets(self, object queue, OpenPage page, Py_ssize_t first)
+    cpdef remove_octets(self, object queue, OpenPage page, Py_ssize_t start)
     @cython.locals(chain=Chain)
     cpdef remove(self, object queue, Entry entry)
     @cython.locals(entry=Entry)
@@ -47,10 +47,10 @@ cdef class Backlog:
     cdef _shrunk(self, object queue)
     cdef long long _held_bytes(self)
     @cython.locals(held="long long")
-    cdef bint _may_grow(self, object queue) except -1
+    cdef bint _borrow_memory(self, object queue) except -1
     cdef bint _is_calm(self)
-    cpdef give_back(self, long long kept=*)
-    cdef bint _is_over(self)
+    cpdef give_back_memory(self, long long kept=*)
+    cdef bint _exceeds_window(self)
     cdef _overflow(self, object queue, Entry entry)
     cpdef begin_paging(self, long long next_seq)
     @cython.locals(is_long=bint)
@@ -63,7 +63,7 @@ cdef class Backlog:
     cpdef restore(self, object queue, Pages pages, long long next_seq)
     @cython.locals(entry=Entry)
     cpdef list filled(self, list entries)
-    cdef _leave(self, object queue, Entry entry)
+    cdef _evict_later(self, object queue, Entry entry)
     cpdef evict(self, object queue, list entries)
     @cython.locals(entries=list)
     cpdef evict_front(self, object queue)

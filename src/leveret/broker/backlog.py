@@ -2,9 +2,10 @@
 
   [front, in memory] [opened, octets in memory] [pages, in storage] [back, in memory until it makes a page]
 
-What is beyond the window is paged out, place and all, where messages go in the order they came (`pages.py`). Where they do
-not, as with priorities, deduplication and delays, or where somebody gave them back, the place stays in the front and its
-message is a stub: one whose content is in storage alone. Knows nothing of consumers, limits or times to live.
+What is beyond the window is paged out, entry and all, where messages go in the order they came (`pages.py`). Where they do
+not, as with priorities, deduplication and delays, or where somebody gave them back, the entry stays in the front and its
+message is a stub: one whose content is in storage alone. Out, whole pages are paged out and single messages evicted; back,
+pages are loaded and stubs filled. Knows nothing of consumers, limits or times to live.
 
   (1) Unless it is `paged`, everything is in the front. While it is, every seq in the front is below every seq in the
       pages, and those are below every seq in the back, which begins with `back_seq`.
@@ -44,10 +45,10 @@ class Backlog:
     """
 
     __slots__ = (
-        "_bounded",
-        "_evictable",
-        "_leaving",
-        "_leaving_bytes",
+        "_can_page",
+        "_evictable_ready",
+        "_evictable_ready_bytes",
+        "_evictable_unacked",
         "back",
         "back_bytes",
         "back_count",
@@ -64,10 +65,10 @@ class Backlog:
         "stub_bytes",
     )
 
-    def __init__(self, sizes: Sizes, bounded: bool = True) -> None:
+    def __init__(self, sizes: Sizes, can_page: bool = True) -> None:
         self.sizes = sizes
-        # Whether there is a storage for what is beyond the window.
-        self._bounded = bounded
+        # Whether there is a storage for what is beyond the window; if not, all of it stays.
+        self._can_page = can_page
         self.count = 0
         self.body_bytes = 0
         self.stub_bytes = 0
@@ -82,13 +83,14 @@ class Backlog:
         self.loading: Page | list[Entry] | None = None
         # What the shared window has lent it.
         self.granted = 0
-        # Messages beyond the window that become stubs next, a page at a time: unacknowledged, and ready.
-        self._evictable: list[Entry] | None = None
-        self._leaving: list[Entry] | None = None
-        self._leaving_bytes = 0
+        # Messages beyond the window that become stubs when there is a page of them: those that are unacknowledged, and those
+        # that are ready.
+        self._evictable_unacked: list[Entry] | None = None
+        self._evictable_ready: list[Entry] | None = None
+        self._evictable_ready_bytes = 0
 
     def suit(self, settings: "QueueSettings") -> None:
-        """Keep messages in the order that such a queue gives them; it is asked for before there are any."""
+        """Order messages as such a queue does: by priority, or as they came. Only an empty backlog can change that."""
         self.front = chain_for(self.front, settings)
 
     # Coming and going
@@ -101,11 +103,11 @@ class Backlog:
             self.front.append(entry)
         self.count += 1
         self.body_bytes += entry.message.body_size
-        if self._bounded and not self.paged and self._is_over():
+        if self._can_page and not self.paged and self._exceeds_window():
             self._overflow(queue, entry)
 
     def bring(self, queue: "Queue") -> Entry | None:
-        """The first message, which is not in memory, if it can be had at once; if not, it is brought."""
+        """The first message if it can be had at once; else None, and reading it has begun."""
         if self.opened:
             self.unfold()
         entry = self.front.first()
@@ -131,7 +133,7 @@ class Backlog:
     def _shrunk(self, queue: "Queue") -> None:
         """The first message has gone, and some were beyond the window."""
         if self.granted != 0 and self._is_calm():
-            self.give_back()
+            self.give_back_memory()
         if self.paged and self.loading is None and self._is_low():
             self.load(queue)
 
@@ -147,10 +149,10 @@ class Backlog:
             for entry in page.entries():
                 self.front.append(entry)
 
-    def remove_octets(self, queue: "Queue", page: OpenPage, first: int) -> None:
-        """The messages of the first opened page from `first` to where it is now have gone."""
-        self.count -= page.at - first
-        for index in range(first, page.at):
+    def remove_octets(self, queue: "Queue", page: OpenPage, start: int) -> None:
+        """The messages of the first opened page from `start` to where it is now have gone."""
+        self.count -= page.at - start
+        for index in range(start, page.at):
             self.body_bytes -= page.body_size(index)
         if page.at == page.count:
             self.opened.pop(0)
@@ -204,23 +206,23 @@ class Backlog:
         self.stub_bytes = 0
         self.back_count = 0
         self.back_bytes = 0
-        self._leaving = None
+        self._evictable_ready = None
         self.paged = False
         self.loading = None
-        self.give_back()
+        self.give_back_memory()
         return heads, pages
 
     # Beyond the window
 
-    def _is_over(self) -> bool:
+    def _exceeds_window(self) -> bool:
         return self.count > self.sizes.window_count or self.body_bytes > self.sizes.window_bytes
 
     def _held_bytes(self) -> int:
         """About how much memory all that is not in pages takes."""
         return memory_of(self.count - self.pages.count, self.body_bytes - self.pages.body_bytes - self.stub_bytes)
 
-    def _may_grow(self, queue: "Queue") -> bool:
-        """Whether it may have in memory what it has, although that is more than the window."""
+    def _borrow_memory(self, queue: "Queue") -> bool:
+        """Take from the shared window what is missing for what it has in memory; False if that does not lend as much."""
         held = self._held_bytes()
         if held <= self.granted:
             return True
@@ -236,7 +238,7 @@ class Backlog:
             return False
         return self.body_bytes - self.pages.body_bytes - self.stub_bytes <= self.sizes.window_bytes // 2
 
-    def give_back(self, kept: int = 0) -> None:
+    def give_back_memory(self, kept: int = 0) -> None:
         """Give back what the shared window has lent, but for so much."""
         if self.granted > kept:
             self.sizes.shared.give_back(self.granted - kept)
@@ -244,12 +246,12 @@ class Backlog:
 
     def _overflow(self, queue: "Queue", entry: Entry) -> None:
         """There is more than the window, and nothing is paged out yet."""
-        if self._may_grow(queue):
+        if self._borrow_memory(queue):
             return
         if queue.settings.pageable():
             self.begin_paging(queue.next_seq)
         else:
-            self._leave(queue, entry)
+            self._evict_later(queue, entry)
 
     def begin_paging(self, next_seq: int) -> None:
         """What comes from now on goes behind pages."""
@@ -263,7 +265,7 @@ class Backlog:
         self.back_count += 1
         self.back_bytes += entry.message.body_size
         is_long = self.back_count >= 2 * self.sizes.page_count or self.back_bytes >= 2 * self.sizes.page_bytes
-        if is_long and not self._may_grow(queue):
+        if is_long and not self._borrow_memory(queue):
             queue.storage.page_out(queue)
 
     def _is_low(self) -> bool:
@@ -323,19 +325,19 @@ class Backlog:
             self.stub_bytes -= entry.message.body_size
         return found
 
-    def _leave(self, queue: "Queue", entry: Entry) -> None:
+    def _evict_later(self, queue: "Queue", entry: Entry) -> None:
         """A message beyond the window has come, where messages do not go in order: a page of them become stubs at a time."""
-        if self._leaving is None:
-            self._leaving = []
-            self._leaving_bytes = 0
-        self._leaving.append(entry)
-        self._leaving_bytes += entry.message.body_size
-        if len(self._leaving) > self.sizes.page_count or self._leaving_bytes > self.sizes.page_bytes:
-            # Not this one: it has still to be looked at.
-            leaving = self._leaving[: len(self._leaving) - 1]
-            self._leaving = [entry]
-            self._leaving_bytes = entry.message.body_size
-            self.evict(queue, leaving)
+        if self._evictable_ready is None:
+            self._evictable_ready = []
+            self._evictable_ready_bytes = 0
+        self._evictable_ready.append(entry)
+        self._evictable_ready_bytes += entry.message.body_size
+        if len(self._evictable_ready) > self.sizes.page_count or self._evictable_ready_bytes > self.sizes.page_bytes:
+            # All but the one that has just come: its time to live and the limits are looked at after this.
+            others = self._evictable_ready[: len(self._evictable_ready) - 1]
+            self._evictable_ready = [entry]
+            self._evictable_ready_bytes = entry.message.body_size
+            self.evict(queue, others)
 
     def evict(self, queue: "Queue", entries: list[Entry]) -> None:
         """Leave only the places of those that are ready in memory."""
@@ -345,7 +347,7 @@ class Backlog:
                 queue.deduplication.note(entry.seq, key_of(entry.message))
             self.stub_bytes += entry.message.body_size
         queue.storage.evict(queue, ready)
-        self.give_back(self._held_bytes())
+        self.give_back_memory(self._held_bytes())
 
     def evict_front(self, queue: "Queue") -> None:
         """All others are paged out; of the front a single small message may stay."""
@@ -354,16 +356,17 @@ class Backlog:
             self.evict(queue, entries)
 
     def evict_unacked(self, queue: "Queue", entry: Entry) -> None:
-        """Beyond the window even what is unacknowledged is only in storage; it is told of each that is handed out then."""
-        if not self._bounded or not queue.settings.pageable():
+        """Note a message that was handed out while more than the window was unacknowledged: a page of them become stubs at a
+        time."""
+        if not self._can_page or not queue.settings.pageable():
             return
-        if self._evictable is None:
-            self._evictable = []
-        self._evictable.append(entry)
-        if len(self._evictable) > self.sizes.page_count:
-            # Not this one, which may be here twice: it may still have to take its place, and its content is being sent.
-            others = [other for other in self._evictable if other is not entry and other.queue is queue]
-            self._evictable = [entry]
+        if self._evictable_unacked is None:
+            self._evictable_unacked = []
+        self._evictable_unacked.append(entry)
+        if len(self._evictable_unacked) > self.sizes.page_count:
+            # All but this one, which may be here twice: it may not be stored yet, and its content is being sent.
+            others = [other for other in self._evictable_unacked if other is not entry and other.queue is queue]
+            self._evictable_unacked = [entry]
             queue.storage.evict(queue, others)
 
 

@@ -78,7 +78,7 @@ class Broker:
         self.epoch = 1
         # Of vhosts that are gone.
         self.counters = Counters()
-        self.churn = Churn(self.settings.logins_by_source)
+        self.churn = Churn(self.settings.track_auth_attempt_source)
         self.events = Events()
         self.alarm = ""
         self.flow = False

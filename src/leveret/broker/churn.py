@@ -15,10 +15,10 @@ class Churn:
         "queues_declared",
     )
 
-    def __init__(self, logins_by_source: bool = False) -> None:
+    def __init__(self, track_auth_attempt_source: bool = False) -> None:
         self.connections_opened = 0
         self.channels_opened = 0
         self.queues_declared = 0
         self.queues_created = 0
-        self.logins = Logins(logins_by_source)
+        self.logins = Logins(track_auth_attempt_source)
         self.dead_lettered: dict[str, int] = {"expired": 0, "rejected": 0, "maxlen": 0, "delivery_limit": 0}

@@ -24,7 +24,7 @@ cdef class Consumer:
     cdef public bint subscribed
     cdef public long priority
     cdef public Window window
-    cdef public Window shared
+    cdef public Window channel_window
     cdef public dict arguments
     cdef public object queue
     cpdef bint can_take(self, Py_ssize_t size)

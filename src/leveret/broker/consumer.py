@@ -51,19 +51,19 @@ class Window:
 class Consumer:
     """A basic.consume on one queue.
 
-    `window` is its own prefetch, `shared` its channel's; `counters` say what it was given and has acknowledged, perhaps
-    with others of its channel and queue.
+    `window` is its own prefetch window, `channel_window` its channel's; `counters` say what it was given and has
+    acknowledged, perhaps with others of its channel and queue.
     """
 
     __slots__ = (
         "active",
         "arguments",
+        "channel_window",
         "counters",
         "exclusive",
         "no_ack",
         "priority",
         "queue",
-        "shared",
         "subscribed",
         "tag",
         "window",
@@ -77,7 +77,7 @@ class Consumer:
         no_ack: bool = False,
         exclusive: bool = False,
         window: Window | None = None,
-        shared: Window | None = None,
+        channel_window: Window | None = None,
         arguments: Table | None = None,
         priority: int = 0,
         counters: Counters | None = None,
@@ -87,7 +87,7 @@ class Consumer:
         self.no_ack = no_ack
         self.exclusive = exclusive
         self.window = window or Window()
-        self.shared = shared or Window()
+        self.channel_window = channel_window or Window()
         self.arguments = arguments or {}
         self.priority = priority
         self.active = False
@@ -97,8 +97,8 @@ class Consumer:
         """Whether a message of `size` bytes may be delivered to it now."""
         if self.no_ack:
             # RabbitMQ: a channel's limit holds back those without acknowledgement too, though they use none of it.
-            return self.shared.counts()
-        return self.window.fits(size) and self.shared.fits(size)
+            return self.channel_window.counts()
+        return self.window.fits(size) and self.channel_window.fits(size)
 
     def hurrying(self, now: int) -> bool:
         """Whether its client is reading, and has not yet read all that was sent."""

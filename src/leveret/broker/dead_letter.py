@@ -54,13 +54,13 @@ class DeadLetterTask(Task):
         dead = self._queue.dead
         while dead and budget.left > 0:
             if self._fetched == 0 and is_stub(dead[0][0].message):
-                self._fetch(budget)
+                self._fetch()
                 return True
             self._fetched = max(0, self._fetched - 1)
             self.route(*dead.popleft(), budget)
         return not dead
 
-    def _fetch(self, budget: Budget) -> None:
+    def _fetch(self) -> None:
         """Have the next ones read; it goes on then."""
         sizes = self._queue.backlog.sizes
         stubs = []
@@ -88,7 +88,7 @@ class DeadLetterTask(Task):
             budget.left -= message.header_size // OCTETS_A_UNIT
             self._route(message, reason, budget.now, later)
         except (ValueError, Damaged) as error:
-            # Such as a routing key that no message can carry; those behind it must still be buried.
+            # Such as a routing key that no message can carry; those behind it must still be published.
             log.error("%s: a dead letter was dropped: %s", self._queue.title, error)
         except OSError:
             raise
@@ -108,7 +108,7 @@ class DeadLetterTask(Task):
         properties = properties_of(dead.content, dead.header_size)
         router = self._vhost.router
         queues = router.route_all(exchange, keys, properties)
-        router.keep(dead, now)
+        router.give_to_keepers(dead, now)
         for queue in queues:
             if reason != "rejected" and not queue.hidden and is_cycle(queue.name, properties.headers or {}):
                 self._warn(queue.title)

@@ -9,7 +9,7 @@ from leveret.broker.arguments import CHECKS, check_queue_arguments, check_quorum
 from leveret.broker.delayed import DelayedExchange
 from leveret.broker.equivalence import check_same, check_same_argument
 from leveret.broker.exchange import Exchange
-from leveret.broker.exchange_types import PLAIN_TYPES
+from leveret.broker.exchange_types import INNER_TYPES
 from leveret.broker.name import check_name_argument, check_not_default, check_unreserved
 from leveret.broker.queue import Queue
 from leveret.broker.rights import Rights
@@ -20,7 +20,8 @@ from leveret.wire.values import Table
 if TYPE_CHECKING:
     from leveret.broker.vhost import VirtualHost
 
-EXCHANGE_TYPES: dict[str, type[Exchange]] = {**PLAIN_TYPES, "x-delayed-message": DelayedExchange}
+# Every type that can be declared, by its name.
+EXCHANGE_TYPES: dict[str, type[Exchange]] = {**INNER_TYPES, "x-delayed-message": DelayedExchange}
 
 
 def check_new_exchange(vhost: "VirtualHost", name: str, kind: str, arguments: Table, rights: Rights | None) -> None:

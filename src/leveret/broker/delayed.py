@@ -18,7 +18,7 @@ from leveret.broker.arguments import INTEGERS, QueueSettings
 from leveret.broker.binding import Binding
 from leveret.broker.dead_letter import DeadLetterTask
 from leveret.broker.exchange import Exchange
-from leveret.broker.exchange_types import PLAIN_TYPES
+from leveret.broker.exchange_types import INNER_TYPES
 from leveret.broker.hidden_queue import make_hidden_queue, remove_hidden_queue
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
@@ -60,15 +60,15 @@ class DelayedExchange(Exchange):
     def __init__(self, name: str, title: str, kind: str, arguments: Table) -> None:
         Exchange.__init__(self, name, title, kind, arguments)
         inner = str(arguments["x-delayed-type"])
-        self._inner = PLAIN_TYPES[inner](name, title, inner, arguments)
+        self._inner = INNER_TYPES[inner](name, title, inner, arguments)
         self.varies = True
 
     @staticmethod
     def check_arguments(arguments: Table) -> None:
         inner = arguments.get("x-delayed-type")
-        if not isinstance(inner, str) or inner not in PLAIN_TYPES:
+        if not isinstance(inner, str) or inner not in INNER_TYPES:
             raise PreconditionFailed("Invalid argument, 'x-delayed-type' must be an existing exchange type")
-        PLAIN_TYPES[inner].check_arguments(arguments)
+        INNER_TYPES[inner].check_arguments(arguments)
 
     def open(self, vhost: "VirtualHost") -> None:
         self._inner.open(vhost)

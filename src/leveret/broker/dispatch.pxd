@@ -26,5 +26,5 @@ cdef class Dispatch(Task):
 
 cpdef subscribe(Queue queue, Consumer consumer)
 cpdef cancel(Queue queue, Consumer consumer)
-cpdef leave(Queue queue, Consumer consumer)
+cpdef unsubscribe(Queue queue, Consumer consumer)
 cpdef resume(Queue queue, Consumer consumer)

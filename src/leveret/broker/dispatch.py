@@ -18,7 +18,7 @@ from leveret.broker.work import Task
 
 def push(queue: Queue, message: Message, now: int) -> bool:
     """Give a message that has come at `now` (ms) to a consumer, or have the queue keep it; False if it is refused."""
-    if queue.special or message.ttl_ms >= 0:
+    if queue.needs_checks or message.ttl_ms >= 0:
         return _push_within_limits(queue, message, now)
     consumer = _who_can_take(queue, message)
     if consumer is not None:
@@ -35,9 +35,10 @@ def push(queue: Queue, message: Message, now: int) -> bool:
 def push_for_later(queue: Queue, message: Message, now: int) -> bool:
     """Have the queue keep a message, which consumers get when `dispatch` follows; False if none needs to follow.
 
-    Where there are limits or times consumers are asked at once: what nobody has may be one too many, or have no time left.
+    Where there are limits or times it is a `push` all the same: a message that nobody takes at once may be one too many, or
+    have no time left.
     """
-    if queue.special or message.ttl_ms >= 0 or queue.rotation.oversized:
+    if queue.needs_checks or message.ttl_ms >= 0 or queue.rotation.oversized:
         push(queue, message, now)
         return False
     queue.keep(queue.accept(message, now))
@@ -97,9 +98,6 @@ def dispatch(queue: Queue) -> None:
         if consumer is None:
             return
         queue.remove_first(entry)
-        if entry.location == 0 and consumer.no_ack and queue.ledger is not None:
-            # Storage may hear of it only now, and must hear that it is gone.
-            queue.storage.write_places()
         queue.hand_over(entry, consumer)
         _send(queue, entry, consumer)
 
@@ -108,7 +106,7 @@ def _pass_octets(queue: Queue) -> None:
     """Give consumers that do not acknowledge what was read, without making a message and an entry of each."""
     page: OpenPage = queue.backlog.opened[0]
     budget = queue.work.budget
-    first = page.at
+    start = page.at
     # Several take turns, one message each.
     is_alone = len(queue.rotation.everyone) == 1
     while page.at < page.count and budget.left > 0:
@@ -118,7 +116,7 @@ def _pass_octets(queue: Queue) -> None:
             break
         consumer.deliver_octets(page, budget.left if is_alone else 1)
         budget.left -= page.at - at
-    queue.pass_octets(page, first)
+    queue.pass_octets(page, start)
 
 
 def _send(queue: Queue, entry: Entry, consumer: Consumer) -> None:
@@ -129,7 +127,7 @@ def _send(queue: Queue, entry: Entry, consumer: Consumer) -> None:
         return
     size = entry.message.body_size
     consumer.window.take(size)
-    consumer.shared.take(size)
+    consumer.channel_window.take(size)
     consumer.deliver(entry)
     if queue.unacked_count > queue.backlog.sizes.window_count:
         queue.backlog.evict_unacked(queue, entry)
@@ -162,19 +160,19 @@ def subscribe(queue: Queue, consumer: Consumer) -> None:
 
 
 def cancel(queue: Queue, consumer: Consumer) -> None:
-    """Remove a consumer; what it has unacknowledged stays with it. May call `deliver` of another one."""
-    leave(queue, consumer)
+    """Unsubscribe a consumer and go on. May call `deliver` of another one."""
+    unsubscribe(queue, consumer)
     dispatch(queue)
 
 
-def leave(queue: Queue, consumer: Consumer) -> None:
-    """Remove a consumer that will give back what it has; `dispatch` must follow, as another may be active now."""
+def unsubscribe(queue: Queue, consumer: Consumer) -> None:
+    """Remove a consumer; `dispatch` must follow, as another may be active now. What it has unacknowledged stays with it."""
     if not consumer.subscribed:
         return
     queue.rotation.remove(consumer)
-    queue.used(queue.work.budget.now)
+    queue.renew_expiry(queue.work.budget.now)
     if not queue.rotation.everyone:
-        # Each has the other: who is gone would be freed late.
+        # Queue and task refer to each other: unbroken, only the garbage collector would free a deleted queue.
         queue.dispatch_task = None
         if queue.when_unused is not None:
             queue.work.add(queue.when_unused)

@@ -1,4 +1,7 @@
-"""The types of exchanges by the names clients declare them with; the delayed one, which holds one of these, is not here."""
+"""The types of exchanges that a delayed one can hold, by the names clients declare them with.
+
+All types, the delayed one among them, are `EXCHANGE_TYPES` in `declaration.py`.
+"""
 
 from leveret.broker.consistent_hash import ConsistentHashExchange
 from leveret.broker.deduplication_exchange import DeduplicationExchange
@@ -8,7 +11,7 @@ from leveret.broker.random_choice import RandomExchange
 from leveret.broker.recent_history import RecentHistoryExchange
 from leveret.broker.topic import TopicExchange
 
-PLAIN_TYPES: dict[str, type[Exchange]] = {
+INNER_TYPES: dict[str, type[Exchange]] = {
     "direct": DirectExchange,
     "fanout": FanoutExchange,
     "topic": TopicExchange,

@@ -18,7 +18,7 @@ def make_hidden_queue(vhost: "VirtualHost", name: str, title: str, durable: bool
     queue.durable = durable
     vhost.hidden[queue] = None
     if durable:
-        vhost.broker.storage.adopt(queue, vhost.name, "hidden", {})
+        vhost.broker.storage.add_queue(queue, vhost.name, "hidden", {})
     return queue
 
 
@@ -26,6 +26,6 @@ def remove_hidden_queue(vhost: "VirtualHost", queue: Queue) -> None:
     """Remove such a queue with its messages."""
     vhost.hidden.pop(queue, None)
     if queue.durable:
-        vhost.broker.storage.abandon(queue, vhost.name, "hidden")
+        vhost.broker.storage.remove_queue(queue, vhost.name, "hidden")
     queue.delete()
     queue.dead.clear()

@@ -11,7 +11,7 @@ cdef class Limits:
     cdef str _overflow
     cdef bint _trimming
     cpdef bint refuses(self, Backlog backlog, Py_ssize_t body_size) except -1
-    cdef bint _is_over(self, Backlog backlog, Py_ssize_t count, Py_ssize_t size) except -1
+    cdef bint _exceeded_with(self, Backlog backlog, Py_ssize_t count, Py_ssize_t size) except -1
     cpdef trim(self, object queue)
     @cython.locals(backlog=Backlog, entry=Entry, count=Py_ssize_t)
     cpdef bint trim_some(self, object queue) except -1

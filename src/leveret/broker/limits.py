@@ -28,9 +28,10 @@ class Limits:
 
     def refuses(self, backlog: Backlog, body_size: int) -> bool:
         """Whether a message is one too many, or its body too much, for a queue that refuses what is."""
-        return self._overflow != "drop-head" and self._is_over(backlog, 1, body_size)
+        return self._overflow != "drop-head" and self._exceeded_with(backlog, 1, body_size)
 
-    def _is_over(self, backlog: Backlog, count: int, size: int) -> bool:
+    def _exceeded_with(self, backlog: Backlog, count: int, size: int) -> bool:
+        """Whether so many more messages, with so much more in bodies, would be too much."""
         if self._max_length is not None and backlog.count + count > self._max_length:
             return True
         return self._max_bytes is not None and backlog.body_bytes + size > self._max_bytes
@@ -47,7 +48,7 @@ class Limits:
             backlog = queue.backlog
             entry = backlog.front.first()
             count = 0
-            while entry is not None and self._is_over(backlog, 0, 0):
+            while entry is not None and self._exceeded_with(backlog, 0, 0):
                 # One message always goes for one that comes, so that the queue does not grow meanwhile.
                 if queue.work.budget.left <= 0 and count != 0:
                     return False

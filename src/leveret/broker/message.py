@@ -103,7 +103,7 @@ def is_stub(message: Message) -> bool:
 
 
 def new_entry(message: Message, seq: int) -> Entry:
-    """Make a place for `message`."""
+    """Make an entry for `message`."""
     entry = Entry.__new__(Entry)
     entry.queue = None  # type: ignore[assignment]
     entry.message = message
@@ -120,7 +120,7 @@ def new_entry(message: Message, seq: int) -> Entry:
 
 
 def renewed_entry(old: Entry, message: Message, seq: int) -> Entry:
-    """Another place for a message that was given back."""
+    """Another entry for a message that was given back."""
     entry = new_entry(message, seq)
     entry.redelivered = True
     entry.expires_at = old.expires_at

@@ -32,7 +32,7 @@ cdef class Queue:
     cdef public long long reached_in
     cdef public bint deleted
     cdef public bint dispatch_deferred
-    cdef public bint special
+    cdef public bint needs_checks
     cdef public Rotation rotation
     cdef public Backlog backlog
     cdef public Limits limits
@@ -73,14 +73,14 @@ cdef class Queue:
     cpdef hand_over_new(self, Entry entry, Consumer consumer)
     cpdef hand_over(self, Entry entry, Consumer consumer)
     @cython.locals(count=Py_ssize_t)
-    cpdef pass_octets(self, OpenPage page, Py_ssize_t first)
+    cpdef pass_octets(self, OpenPage page, Py_ssize_t start)
     cdef _begin_unacked(self, Entry entry)
     @cython.locals(entry=Entry)
     cpdef Entry take(self, bint no_ack)
     cpdef settle(self, Entry entry)
     cpdef reject(self, Entry entry)
     @cython.locals(entry=Entry, kept=list)
-    cpdef requeue(self, list entries, bint refused=*)
+    cpdef requeue(self, list entries, bint by_client=*)
     @cython.locals(message=Message, entry=Entry)
     cdef bint _requeue_behind(self, Entry old) except -1
     @cython.locals(entry=Entry)
@@ -99,7 +99,7 @@ cdef class Queue:
     cdef _forget_key(self, Entry entry)
     cpdef dead_letter_published(self, Entry entry)
     cdef _settle_stored(self, Entry entry)
-    cdef _take_back(self, Entry entry)
+    cdef _forget_unacked(self, Entry entry)
     cdef _trim(self)
     @cython.locals(entry=Entry)
     cdef _watch(self, list entries)
@@ -109,5 +109,5 @@ cdef class Queue:
     cpdef defer_dispatch(self)
     @cython.locals(size=Py_ssize_t, consumer=Consumer)
     cdef _end_unacked(self, Entry entry)
-    cdef _give_back(self, Entry entry)
+    cdef _return_unacked(self, Entry entry)
     cdef bint _over_delivery_limit(self, Entry entry) except -1

@@ -11,19 +11,19 @@ It is a deterministic machine: its state depends on the commands it was given an
   settle, reject, requeue                   it is acknowledged, not wanted, given back
   drop, drop_paged, expire, purge, delete   what is ready goes
   dead_letter_published                     what was dropped has arrived where dead letters go
-  apply, used, expire_unused                limits and times change; it is used; it was not for too long
+  apply, renew_expiry, expire_unused        limits and times change; it is used; it was not for too long
   loaded, opened, filled, lose              storage has brought, or lost, what is beyond the window
   restore, restore_pages                    storage gives back what it kept over a restart
 
-with the time as an argument or with the pass. Which message goes to which consumer is decided in `dispatch.py`. Of
-consumers the queue knows this much: who has what is unacknowledged, whose window it frees; the `Rotation` beside it, which
-it tells when what is first has changed, and asks whether all who listen take octets as they are. Knows no client, socket,
-file or clock; never calls the broker: what it drops and what that causes goes to the work list. What of it is in memory is
-its `Backlog`'s.
+with the time as an argument or in the budget of the pass. Which message goes to which consumer is decided in `dispatch.py`.
+Of consumers the queue knows this much: who has what is unacknowledged, whose window it frees; the `Rotation` beside it,
+which it tells when what is first has changed, and asks whether all who listen take octets as they are. Knows no client,
+socket, file or clock; never calls the broker: what it drops and what that causes goes to the work list. What of it is in
+memory is its `Backlog`'s.
 
   (1) `seq` grows by one with each message that is accepted and is never reused.
   (2) `backlog.count`, `unacked_count` and `dead` say where each message is: in one of them, or gone.
-  (3) A queue without arguments or policies pays nothing for them: `special` says that there is something to look at.
+  (3) A queue without arguments or policies pays nothing for them: `needs_checks` says that each message must be looked at.
   (4) A persistent message of a durable queue is placed in the log before it can be paged out: what has no place there then
       is lost with the process.
 """
@@ -58,13 +58,16 @@ if TYPE_CHECKING:
 class Queue:
     """One queue of one virtual host.
 
-    `owner` is the connection an exclusive queue belongs to. Tasks that others have left here: `when_unused` is done when the
-    last consumer leaves, `when_expired` when it was unused for too long (x-expires), `dead_letter_task` when something was
-    dropped that has somewhere to go, which is in `dead`, and `dispatch_task`, once `dispatch_deferred`, when another message
-    may be first than consumers were asked for. `hidden` says that it is none of its vhost's queues: a direct reply-to's, or
-    the one in which delayed messages wait. `ledger` and `barrier` are storage's. `reached_in` and `is_queue` serve the
-    router. `has_cutoffs` says that a change has left messages less time (`MessageExpiry.cut_first`). `touched` is when it
-    was used last.
+    `title` is what texts call it, `owner` the connection an exclusive queue belongs to. `hidden` says that it is none of
+    its vhost's queues: a direct reply-to's, or one in which an exchange keeps messages (`hidden_queue.py`). `storage` is
+    where its messages are stored, one for all queues today; each asks its own, so that a replicated queue can have a log of
+    its own. `ledger` and `barrier` are storage's. `reached_in` and `is_queue` serve the router. `has_cutoffs` says that a
+    change has left messages less time (`MessageExpiry.cut_first`). `touched` is when a message came or went last, for
+    `Relief`; x-expires does not go by it.
+
+    Tasks that others have left here: `when_unused` is done when the last consumer leaves, `when_expired` when it was unused
+    for too long (x-expires), `dead_letter_task` when something was dropped that has somewhere to go, which is in `dead`.
+    `dispatch_task` asks its consumers once more; while it is on the work list, `dispatch_deferred` is set.
     """
 
     __slots__ = (
@@ -91,6 +94,7 @@ class Queue:
         "limits",
         "message_expiry",
         "name",
+        "needs_checks",
         "next_seq",
         "operator_policy",
         "owner",
@@ -99,7 +103,6 @@ class Queue:
         "reached_in",
         "rotation",
         "settings",
-        "special",
         "storage",
         "title",
         "touched",
@@ -132,10 +135,10 @@ class Queue:
         self.rotation = Rotation()
         self.next_seq = 1
         self.created_at = self.touched = work.budget.now
-        self.backlog = Backlog(work.storage.sizes, work.storage.pages)
+        self.backlog = Backlog(work.storage.sizes, work.storage.can_page)
         self.unacked_count = 0
         self.unacked_bytes = 0
-        self.special = False
+        self.needs_checks = False
         self.settings = QueueSettings()
         self.limits: Limits | None = None
         self.policy: Policy | None = None
@@ -206,7 +209,7 @@ class Queue:
             # Before it can be paged out: what has no place in the journal then is lost with the process.
             self.storage.place(entry.message, self, entry)
         if ttl_ms == 0 and self.backlog.paged:
-            # Only a consumer that has room now could have had it, and it is not the first one.
+            # It must be delivered now or never, and others are ahead of it.
             self._forget_key(entry)
             self._dead_letter(entry, "expired")
             return
@@ -230,7 +233,7 @@ class Queue:
     # The first one goes
 
     def first(self) -> Entry | None:
-        """The first ready message that has not expired; None if it must be brought, or waits for the disk."""
+        """The first ready message that has not expired; None if there is none, it is being read, or it is not synced yet."""
         backlog = self.backlog
         if self.has_cutoffs:
             self._expiring().cut_first()
@@ -240,6 +243,7 @@ class Queue:
             if self.has_cutoffs:
                 self._expiring().cut_first()
             entry = backlog.front.first()
+        # `is_stub`, written out: it is asked for each message.
         if entry is None or entry.message.header_size == 0:
             entry = backlog.bring(self)
         if entry is not None and self.barrier is not None and self.barrier.blocks(entry.seq):
@@ -260,7 +264,7 @@ class Queue:
     def hand_over_new(self, entry: Entry, consumer: Consumer) -> None:
         """Hand a message over that was accepted and never was ready."""
         self.hand_over(entry, consumer)
-        # After that, for with no acknowledgement to come it is gone, and need not be stored at all.
+        # Stored only after `hand_over`: without acknowledgements it is already done with.
         if self.ledger is not None and entry.queue is not None and entry.message.flags & PERSISTENT:
             self.storage.place(entry.message, self, entry)
 
@@ -279,24 +283,20 @@ class Queue:
         if self.ledger is not None or entry.location != 0:
             self._settle_stored(entry)
 
-    def pass_octets(self, page: OpenPage, first: int) -> None:
-        """What is gone from the first opened page since it was at `first` went to consumers that do not acknowledge."""
-        count = page.at - first
+    def pass_octets(self, page: OpenPage, start: int) -> None:
+        """Consumers that do not acknowledge were given the messages of the first opened page from `start` to where it is."""
+        count = page.at - start
         self.touched = self.work.budget.now
         self.counters.deliver_no_ack += count
         if self.ledger is not None:
-            self.ledger.settle_octets(page, first)
-        self.backlog.remove_octets(self, page, first)
-
-    def _begin_unacked(self, entry: Entry) -> None:
-        entry.queue = self
-        self.unacked_count += 1
-        self.unacked_bytes += entry.message.body_size
+            self.ledger.settle_octets(page, start)
+        self.backlog.remove_octets(self, page, start)
 
     def take(self, no_ack: bool) -> Entry | None:
         """Take the first ready message for basic.get; unacknowledged from now on unless `no_ack`."""
         entry = self.first()
         if entry is None:
+            # While something is read it is not empty, and who asked is answered when that is here.
             if self.backlog.loading is None:
                 self.counters.get_empty += 1
             return None
@@ -315,34 +315,43 @@ class Queue:
         self._settle_stored(entry)
         return entry
 
-    # What is unacknowledged comes back, or does not
+    def _begin_unacked(self, entry: Entry) -> None:
+        entry.queue = self
+        self.unacked_count += 1
+        self.unacked_bytes += entry.message.body_size
+
+    # What is unacknowledged is done with, or comes back
 
     def settle(self, entry: Entry) -> None:
         """Forget an unacknowledged message; its consumer has room for another."""
         self.counters.ack += 1
-        self._take_back(entry)
+        self._forget_unacked(entry)
         if self.ledger is not None or entry.location != 0:
             self._settle_stored(entry)
 
     def reject(self, entry: Entry) -> None:
         """Forget an unacknowledged message that its client does not want; it may be dead-lettered."""
-        self._take_back(entry)
+        self._forget_unacked(entry)
         self._dead_letter(entry, "rejected")
 
-    def requeue(self, entries: list[Entry], refused: bool = False) -> None:
-        """Put unacknowledged messages back where they were, marked as delivered before; `refused` if a client asks."""
+    def requeue(self, entries: list[Entry], by_client: bool = False) -> None:
+        """Put unacknowledged messages back where they were, marked as delivered before.
+
+        `by_client` says that the client gave them back; if not, its channel or connection has ended.
+        """
         kept = []
         for entry in entries:
-            self._give_back(entry)
+            self._return_unacked(entry)
             if self.deleted:
                 self._settle_stored(entry)
                 continue
             if self._over_delivery_limit(entry):
                 continue
-            if refused and self.settings.requeues_behind and self._requeue_behind(entry):
+            if by_client and self.settings.requeues_behind and self._requeue_behind(entry):
                 continue
             if entry.location != 0 and self.ledger is not None:
                 self.ledger.requeue(entry)
+            # Stubs are counted when they have their content again (`filled`).
             if self.settings.counts_deliveries and not is_stub(entry.message):
                 entry.message = counted(entry.message, entry.delivery_count)
             kept.append(entry)
@@ -356,6 +365,7 @@ class Queue:
 
     def _requeue_behind(self, old: Entry) -> bool:
         """Have a message that was given back come as if for the first time; False if it cannot be read."""
+        # RabbitMQ: a quorum queue without a delivery limit writes it anew, behind all others.
         try:
             message = self.storage.fetch(old)
         except Damaged:
@@ -373,10 +383,69 @@ class Queue:
         self._watch([entry])
         return True
 
+    def _over_delivery_limit(self, entry: Entry) -> bool:
+        limit = self.settings.delivery_limit
+        if limit is None or entry.delivery_count <= limit:
+            return False
+        self._forget_key(entry)
+        self._dead_letter(entry, "delivery_limit")
+        return True
+
+    def _forget_unacked(self, entry: Entry) -> None:
+        """It does not come back."""
+        self._end_unacked(entry)
+        if self.deduplication is not None:
+            self._forget_key(entry)
+
+    def _return_unacked(self, entry: Entry) -> None:
+        """It comes back, delivered before."""
+        self._end_unacked(entry)
+        entry.consumer = None
+        entry.redelivered = True
+        entry.delivery_count += 1
+
+    def _end_unacked(self, entry: Entry) -> None:
+        """It is not unacknowledged any more."""
+        self.work.budget.left -= 1
+        size = entry.message.body_size
+        entry.queue = None  # type: ignore[assignment]
+        self.unacked_count -= 1
+        self.unacked_bytes -= size
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.window.free(size)
+            consumer.channel_window.free(size)
+
+    # What is ready goes otherwise
+
+    def drop(self, entry: Entry, reason: str) -> None:
+        """Drop a ready message; it may be dead-lettered."""
+        self.work.budget.left -= 1
+        if entry is self.backlog.front.first():
+            self.touched = self.work.budget.now
+        self.backlog.remove(self, entry)
+        if self.rotation.oversized:
+            self.rotation.revive()
+        self._forget_key(entry)
+        self._dead_letter(entry, reason)
+
+    def drop_paged(self, seq: int) -> None:
+        """Drop a message that has expired while it was paged out."""
+        self.work.budget.left -= 1
+        self._dead_letter(self.backlog.remove_paged(self, seq), "expired")
+
     def expire(self, now: int) -> None:
         """Drop what has expired."""
         if not self.expire_some(now):
             self.work.add(Expire(self))
+
+    def expire_some(self, now: int) -> bool:
+        """Drop what has expired as far as the budget goes; True if nothing expired is left."""
+        if self.message_expiry is not None and not self.deleted:
+            if not self.message_expiry.drop_some(now):
+                return False
+            self.defer_dispatch()
+        return True
 
     def purge(self) -> int:
         """Drop all ready messages and return how many there were."""
@@ -405,23 +474,22 @@ class Queue:
             self.queue_expiry.stop()
         return self.purge()
 
-    def restore(self, entries: Iterable[Entry], next_seq: int) -> None:
-        """Take back what storage has kept, in order."""
-        for entry in entries:
-            if self.settings.counts_deliveries and entry.delivery_count:
-                entry.message = counted(entry.message, entry.delivery_count)
-            if self.deduplication is not None:
-                self.deduplication.add(key_of(entry.message))
-            self.backlog.add(self, entry)
-            self._watch([entry])
-        self.next_seq = next_seq
-        self._restored()
-        self._trim()
+    def _dead_letter(self, entry: Entry, reason: str) -> None:
+        """It was dropped: it goes where dead letters go, or nowhere."""
+        if self.settings.dead_letter_exchange is None or self.dead_letter_task is None or self.deleted:
+            self._settle_stored(entry)
+            return
+        if not self.dead:
+            self.work.add(self.dead_letter_task)
+        self.dead.append((entry, reason))
 
-    def _restored(self) -> None:
-        # Storage does not hear of a policy that gives messages less time.
-        if self.settings.message_ttl_ms is not None and self.backlog.count:
-            self._expiring().shorten(self.work.budget.now + self.settings.message_ttl_ms)
+    def dead_letter_published(self, entry: Entry) -> None:
+        """A message that was dropped is where it goes; storage may forget it here."""
+        if self.ledger is not None:
+            self.ledger.moved()
+        self._settle_stored(entry)
+
+    # Limits and times
 
     def apply(self, settings: QueueSettings, now: int) -> None:
         """Follow these limits and times from now on."""
@@ -437,23 +505,49 @@ class Queue:
             self.queue_expiry.renew(now)
         self.rotation.single = settings.single_active_consumer
         self.rotation.in_order = settings.quorum
-        something = (self.limits, settings.message_ttl_ms, settings.stay_of, self.barrier)
-        self.special = settings.deduplicates or any(one is not None for one in something)
+        limiting = (self.limits, settings.message_ttl_ms, settings.stay_of, self.barrier)
+        self.needs_checks = settings.deduplicates or any(one is not None for one in limiting)
         if settings.message_ttl_ms is not None and (self.backlog.count or self.unacked_count):
             self._expiring().shorten(now + settings.message_ttl_ms)
         self._trim()
         self.defer_dispatch()
 
-    def used(self, now: int) -> None:
-        """Somebody uses the queue: its time (x-expires) begins anew."""
+    def renew_expiry(self, now: int) -> None:
+        """Somebody uses the queue: the time after which it expires (x-expires) begins anew."""
         if self.queue_expiry is not None:
             self.queue_expiry.renew(now)
 
-    # Storage brings what is beyond the window
+    def expire_unused(self) -> None:
+        """It has been unused for too long."""
+        if self.when_expired is not None:
+            self.work.add(self.when_expired)
+
+    def defer_dispatch(self) -> None:
+        """Have consumers asked later whether they can take what is first."""
+        if self.dispatch_task is not None and not self.dispatch_deferred:
+            self.dispatch_deferred = True
+            self.work.add(self.dispatch_task)
+
+    def _trim(self) -> None:
+        if self.limits is not None:
+            self.limits.trim(self)
+
+    def _watch(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            if entry.expires_at:
+                self._expiring().watch(entries)
+                return
+
+    def _expiring(self) -> MessageExpiry:
+        if self.message_expiry is None:
+            self.message_expiry = MessageExpiry(self, self._timers)
+        return self.message_expiry
+
+    # Storage brings what is beyond the window, or what it kept over a restart
 
     def loaded(self, page: Page, entries: list[Entry], lost_count: int = 0, lost_bytes: int = 0) -> None:
         """Storage has brought a page back; some of it may be lost."""
-        # If not, it was purged meanwhile, and storage has heard of each then.
+        # If not, it was purged meanwhile, and `Discard` tells storage of each of its messages.
         if self.backlog.loading is not page or self.deleted:
             return
         if self.settings.counts_deliveries:
@@ -470,7 +564,7 @@ class Queue:
 
     def takes_octets(self) -> bool:
         """Whether a page may stay octets: nothing is looked at in a message, and all who listen take it as it is."""
-        if self.special or self.has_cutoffs or self.settings.counts_deliveries:
+        if self.needs_checks or self.has_cutoffs or self.settings.counts_deliveries:
             return False
         return self.rotation.takes_octets()
 
@@ -497,6 +591,19 @@ class Queue:
         self.storage.lose(self, entry.location, entry.message.body_size)
         entry.location = 0
 
+    def restore(self, entries: Iterable[Entry], next_seq: int) -> None:
+        """Take back what storage has kept, in order."""
+        for entry in entries:
+            if self.settings.counts_deliveries and entry.delivery_count:
+                entry.message = counted(entry.message, entry.delivery_count)
+            if self.deduplication is not None:
+                self.deduplication.add(key_of(entry.message))
+            self.backlog.add(self, entry)
+            self._watch([entry])
+        self.next_seq = next_seq
+        self._restored()
+        self._trim()
+
     def restore_pages(self, pages: Pages, next_seq: int, times: list[int]) -> None:
         """Take back what storage has kept, all of it paged out; `times` are those of messages that have their own."""
         self.next_seq = next_seq
@@ -505,39 +612,17 @@ class Queue:
             self._expiring().restore(times)
         self._restored()
 
-    # What is ready goes
+    def _restored(self) -> None:
+        # Storage does not hear of a policy that gives messages less time.
+        if self.settings.message_ttl_ms is not None and self.backlog.count:
+            self._expiring().shorten(self.work.budget.now + self.settings.message_ttl_ms)
 
-    def drop(self, entry: Entry, reason: str) -> None:
-        """Drop a ready message; it may be dead-lettered."""
-        self.work.budget.left -= 1
-        if entry is self.backlog.front.first():
-            self.touched = self.work.budget.now
-        self.backlog.remove(self, entry)
-        if self.rotation.oversized:
-            self.rotation.revive()
-        self._forget_key(entry)
-        self._dead_letter(entry, reason)
-
-    def _dead_letter(self, entry: Entry, reason: str) -> None:
-        if self.settings.dead_letter_exchange is None or self.dead_letter_task is None or self.deleted:
-            self._settle_stored(entry)
-            return
-        if not self.dead:
-            self.work.add(self.dead_letter_task)
-        self.dead.append((entry, reason))
-
-    def dead_letter_published(self, entry: Entry) -> None:
-        """A message that was dropped is where it goes; storage may forget it here."""
-        if self.ledger is not None:
-            self.ledger.moved()
-        self._settle_stored(entry)
-
-    # Storage
+    # Storage is told
 
     def set_barrier(self, barrier: SyncBarrier) -> None:
         """Deliver nothing that this blocks."""
         self.barrier = barrier
-        self.special = True
+        self.needs_checks = True
 
     def _settle_stored(self, entry: Entry) -> None:
         """It is here no more, nor on its way to where dead letters go."""
@@ -556,8 +641,8 @@ class Queue:
         if self.ledger is None:
             return None
         self.storage.write_places()
-        # Of a transaction that is being committed some are settled, and that does not count yet; of a purge before this one
-        # some may have to be.
+        # One PURGE record is not enough while a transaction is open (its settlements may not count), or an earlier purge is
+        # still settling one by one.
         is_discarding = self.discard is not None and not self.discard.done
         if self.unacked_count or self.dead or is_discarding or self.storage.has_open_groups():
             return self.ledger
@@ -565,77 +650,6 @@ class Queue:
         return self.ledger.locations
 
     def _forget_key(self, entry: Entry) -> None:
+        """It is here no more: another one with its key is no duplicate (x-message-deduplication)."""
         if self.deduplication is not None:
             self.deduplication.remove(self.deduplication.key_of(entry), self.work.budget.now)
-
-    # Limits and times
-
-    def _trim(self) -> None:
-        if self.limits is not None:
-            self.limits.trim(self)
-
-    def _watch(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            if entry.expires_at:
-                self._expiring().watch(entries)
-                return
-
-    def _expiring(self) -> MessageExpiry:
-        if self.message_expiry is None:
-            self.message_expiry = MessageExpiry(self, self._timers)
-        return self.message_expiry
-
-    def expire_some(self, now: int) -> bool:
-        """Drop what has expired as far as the budget goes; True if nothing expired is left."""
-        if self.message_expiry is not None and not self.deleted:
-            if not self.message_expiry.drop_some(now):
-                return False
-            self.defer_dispatch()
-        return True
-
-    def defer_dispatch(self) -> None:
-        """Have consumers asked later whether they can take what is first."""
-        if self.dispatch_task is not None and not self.dispatch_deferred:
-            self.dispatch_deferred = True
-            self.work.add(self.dispatch_task)
-
-    def drop_paged(self, seq: int) -> None:
-        """Drop a message that has expired while it was paged out."""
-        self.work.budget.left -= 1
-        self._dead_letter(self.backlog.remove_paged(self, seq), "expired")
-
-    def _take_back(self, entry: Entry) -> None:
-        self._end_unacked(entry)
-        if self.deduplication is not None:
-            self._forget_key(entry)
-
-    def _end_unacked(self, entry: Entry) -> None:
-        """It is not unacknowledged any more."""
-        self.work.budget.left -= 1
-        size = entry.message.body_size
-        entry.queue = None  # type: ignore[assignment]
-        self.unacked_count -= 1
-        self.unacked_bytes -= size
-        consumer = entry.consumer
-        if consumer is not None:
-            consumer.window.free(size)
-            consumer.shared.free(size)
-
-    def _give_back(self, entry: Entry) -> None:
-        self._end_unacked(entry)
-        entry.consumer = None
-        entry.redelivered = True
-        entry.delivery_count += 1
-
-    def _over_delivery_limit(self, entry: Entry) -> bool:
-        limit = self.settings.delivery_limit
-        if limit is None or entry.delivery_count <= limit:
-            return False
-        self._forget_key(entry)
-        self._dead_letter(entry, "delivery_limit")
-        return True
-
-    def expire_unused(self) -> None:
-        """It has been unused for too long."""
-        if self.when_expired is not None:
-            self.work.add(self.when_expired)

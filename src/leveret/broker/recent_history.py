@@ -4,6 +4,8 @@ The history is a hidden queue that no message reaches as a destination: it is ne
 one to pass the alternate exchange by. Times to live do not count there, but begin when a message is given on.
 """
 
+from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import QueueSettings
@@ -11,8 +13,8 @@ from leveret.broker.binding import Binding
 from leveret.broker.budget import Budget
 from leveret.broker.dispatch import push
 from leveret.broker.exchange import FanoutExchange
-from leveret.broker.hidden_queue import make_hidden_queue
-from leveret.broker.message import Message
+from leveret.broker.hidden_queue import make_hidden_queue, remove_hidden_queue
+from leveret.broker.message import Entry, Message, is_stub, new_entry
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task
 from leveret.errors import PreconditionFailed
@@ -32,25 +34,59 @@ INTEGERS = ("byte", "short", "signedint", "long")
 
 
 class Replay(Task):
-    """Gives a history to one new destination, oldest first, some at a time."""
+    """Gives a history to one new destination, oldest first, some at a time.
 
-    __slots__ = ("_at", "_destination", "_messages", "_vhost")
+    What is only in storage is read first, not in the loop: `_fetched` says how many of the next ones have been. What is not
+    in memory and leaves the history before it is read is not given any more.
+    """
 
-    def __init__(self, vhost: "VirtualHost", messages: list[Message], destination: "Destination") -> None:
+    __slots__ = ("_destination", "_entries", "_fetched", "_history", "_vhost")
+
+    def __init__(self, vhost: "VirtualHost", history: Queue, destination: "Destination") -> None:
         self._vhost = vhost
-        self._messages = messages
+        self._history = history
         self._destination = destination
-        self._at = 0
+        self._entries = deque(history.backlog.front.entries())
+        self._fetched = 0
 
     def run(self, budget: Budget) -> bool:
-        while self._at < len(self._messages) and budget.left > 0:
+        while self._entries and budget.left > 0:
             # It may have gone since the last piece.
             if self._destination.deleted:
                 return True
-            self._give(self._messages[self._at], budget.now)
-            self._at += 1
+            if self._fetched == 0 and is_in_storage(self._entries[0]):
+                self._fetch()
+                return True
+            self._fetched = max(0, self._fetched - 1)
+            message = self._entries.popleft().message
             budget.left -= 1
-        return self._at == len(self._messages)
+            # One that is a stub still has left the history, or is damaged.
+            if not is_stub(message):
+                self._give(message, budget.now)
+        return not self._entries
+
+    def _fetch(self) -> None:
+        """Have the next ones read; it goes on then."""
+        sizes = self._history.backlog.sizes
+        stubs = []
+        count = body_bytes = 0
+        for entry in list(islice(self._entries, sizes.page_count)):
+            # Copies have the content: in the history these stay stubs, or become some meanwhile.
+            copy = new_entry(entry.message, entry.seq)
+            copy.location = entry.location
+            self._entries[count] = copy
+            if is_in_storage(copy):
+                stubs.append(copy)
+            count += 1
+            body_bytes += entry.message.body_size
+            if body_bytes >= sizes.page_bytes:
+                break
+
+        def fetched() -> None:
+            self._fetched = count
+            self._history.work.add(self)
+
+        self._history.storage.fetch_all(self._history, stubs, fetched)
 
     def _give(self, message: Message, now: int) -> None:
         if isinstance(self._destination, Queue):
@@ -88,7 +124,7 @@ class RecentHistoryExchange(FanoutExchange):
         self._history.apply(settings, vhost.now)
 
     def close(self) -> None:
-        self._history.delete()
+        remove_hidden_queue(self._vhost, self._history)
 
     def keeper(self, properties: Properties | None) -> object:
         headers = (properties and properties.headers) or {}
@@ -96,9 +132,13 @@ class RecentHistoryExchange(FanoutExchange):
 
     def _add(self, binding: Binding) -> None:
         FanoutExchange._add(self, binding)
-        messages = [entry.message for entry in self._history.backlog.front.entries()]
-        if messages:
-            self._vhost.work.add(Replay(self._vhost, messages, binding.destination))
+        if self._history.backlog.count:
+            self._vhost.work.add(Replay(self._vhost, self._history, binding.destination))
+
+
+def is_in_storage(entry: Entry) -> bool:
+    """Whether a message has to be read."""
+    return is_stub(entry.message) and entry.location != 0
 
 
 def for_ever(message: Message) -> int:

@@ -19,7 +19,6 @@ from leveret.broker.work import Task
 
 if TYPE_CHECKING:
     from leveret.broker.broker import Broker
-    from leveret.broker.vhost import VirtualHost
 
 WORTHWHILE_BYTES = 16 << 10
 LOOK_PIECE = 200
@@ -39,7 +38,7 @@ class Relief(Task):
         self._storage = broker.storage
         self._goal = goal
         self._room = room
-        self._unseen = [queue for vhost in broker.vhosts.values() for queue in (*vhost.queues.values(), *delaying(vhost))]
+        self._unseen = [queue for vhost in broker.vhosts.values() for queue in (*vhost.queues.values(), *vhost.hidden)]
         self._found: list[tuple[int, int, Queue]] = []
         self._held = 0
         self.done = False
@@ -84,11 +83,6 @@ class Relief(Task):
         freed = before - held_bytes(queue)
         self._held -= freed
         self.helped = self.helped or freed > 0
-
-
-def delaying(vhost: "VirtualHost") -> list[Queue]:
-    """The queues in which delayed messages wait."""
-    return [queue for queue in vhost.hidden if queue.settings.stay_of is not None]
 
 
 def held_bytes(queue: Queue) -> int:

@@ -18,7 +18,7 @@ cdef class Router:
     @cython.locals(queues=list, pending=list, at=Py_ssize_t, source=Exchange, alternate=Exchange, found=list, looks=long, live=bint)
     cpdef list route_all(self, Exchange exchange, list routing_keys, object properties)
     @cython.locals(queue=Queue)
-    cpdef keep(self, Message message, long long now)
+    cpdef give_to_keepers(self, Message message, long long now)
     cdef _varies(self, Exchange source, object properties)
     @cython.locals(queue=Queue, exchange=Exchange)
     cdef bint _reach(self, object destination, list queues, list pending) except -1

@@ -20,8 +20,8 @@ LOOKS = 8
 class Router:
     """Routes within one virtual host.
 
-    After `route`, `cacheable` says whether the result depends on the exchange and routing key alone; if it does not, `keep`
-    is to be called too.
+    After `route`, `cacheable` says whether the result depends on the exchange and routing key alone; if it does not,
+    `give_to_keepers` is to be called too.
     """
 
     __slots__ = ("_exchanges", "_keepers", "_stamp", "_work", "cacheable")
@@ -72,11 +72,11 @@ class Router:
         self._work.budget.left -= looks // LOOKS
         return queues
 
-    def keeps(self) -> bool:
+    def has_keepers(self) -> bool:
         """Whether a queue on the last route keeps the message without being a destination."""
         return bool(self._keepers)
 
-    def keep(self, message: Message, now: int) -> None:
+    def give_to_keepers(self, message: Message, now: int) -> None:
         """Give a message to the queues on its last route that keep it without being destinations."""
         for queue in self._keepers:
             push(queue, message, now)

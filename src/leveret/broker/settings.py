@@ -1,4 +1,8 @@
-"""What an operator may set that the model and the protocol read."""
+"""What an operator may set that the model and the protocol read.
+
+Named as in `Config`, with the unit behind it. What is a word there is a flag here: `prefetch_size`, `deliver`,
+`unknown_exchange` and `expiration`.
+"""
 
 from leveret.broker.pages import Sizes
 
@@ -10,19 +14,19 @@ class Settings:
     """Limits and choices, with their defaults."""
 
     __slots__ = (
-        "ack_timeout_ms",
         "channel_max",
+        "consumer_timeout_ms",
         "deliver_synced",
         "drop_to_unknown_exchange",
         "epoch_expiration",
         "frame_max",
         "heartbeat_s",
-        "logins_by_source",
-        "message_size_max",
+        "max_message_size",
         "node_name",
         "refuse_prefetch_size",
         "reserved_size_max",
         "sizes",
+        "track_auth_attempt_source",
     )
 
     def __init__(self) -> None:
@@ -30,7 +34,7 @@ class Settings:
         self.channel_max = 2047
         self.frame_max = 131_072
         self.heartbeat_s = 60
-        self.message_size_max = 128 << 20
+        self.max_message_size = 128 << 20
         self.refuse_prefetch_size = False
         # Room that all clients together may have for large bodies which are still to come.
         self.reserved_size_max = 1 << 30
@@ -38,9 +42,10 @@ class Settings:
         # Whether a stored message waits for the disk before a consumer gets it.
         self.deliver_synced = False
         # How long a delivery may stay unacknowledged; 0 is for ever.
-        self.ack_timeout_ms = 1_800_000
-        # The seeds' rules: what is published to an exchange that is not there goes nowhere, and expiration is a Unix time.
+        self.consumer_timeout_ms = 1_800_000
+        # Where requirements differ from RabbitMQ (docs/specification.md §12): what is published to an exchange that is not
+        # there goes nowhere, and expiration is a Unix time.
         self.drop_to_unknown_exchange = False
         self.epoch_expiration = False
         # Whether logins are counted by address and user too.
-        self.logins_by_source = False
+        self.track_auth_attempt_source = False

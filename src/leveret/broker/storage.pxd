@@ -10,7 +10,7 @@ cdef class Storage:
     cdef Log _log
     cdef public long long synced
     cdef public long long damaged_count
-    cdef public bint pages
+    cdef public bint can_page
     cdef public Sizes sizes
     cdef Message _placing
     cdef list _placed

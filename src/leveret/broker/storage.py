@@ -88,8 +88,8 @@ class Ledger(Settler, Protocol):
     @property
     def locations(self) -> Settler: ...
 
-    def settle_octets(self, page: OpenPage, first: int) -> None:
-        """The messages of a page from `first` to where it is now are gone; some may not be stored."""
+    def settle_octets(self, page: OpenPage, start: int) -> None:
+        """The messages of a page from `start` to where it is now are gone; some may not be stored."""
 
     def requeue(self, entry: Entry) -> None:
         """A stored message was given back."""
@@ -116,9 +116,9 @@ class DefinitionStore(Protocol):
     def put(self, kind: str, vhost: str, name: str, value: dict[str, Any]) -> None: ...
     def remove(self, kind: str, vhost: str, name: str) -> None: ...
     def remove_vhost(self, vhost: str) -> None: ...
-    def adopt(self, queue: "Queue", vhost: str, kind: str, value: dict[str, Any]) -> None: ...
-    def abandon(self, queue: "Queue", vhost: str, kind: str) -> None: ...
-    def has_left(self, queue: "Queue") -> bool: ...
+    def add_queue(self, queue: "Queue", vhost: str, kind: str, value: dict[str, Any]) -> None: ...
+    def remove_queue(self, queue: "Queue", vhost: str, kind: str) -> None: ...
+    def has_removed(self, queue: "Queue") -> bool: ...
 
 
 class MessageLog(Protocol):
@@ -130,7 +130,7 @@ class MessageLog(Protocol):
     def place(self, message: Message, queue: "Queue", entry: Entry) -> None: ...
     def write_places(self) -> None: ...
     def begin_group(self) -> int: ...
-    def enter(self, group: int) -> None: ...
+    def set_group(self, group: int) -> None: ...
     def commit(self, group: int) -> None: ...
     def abort(self, group: int) -> None: ...
     def has_open_groups(self) -> bool: ...
@@ -140,7 +140,7 @@ class Pager(Protocol):
     """Where the content of messages is that is not in memory."""
 
     sizes: Sizes
-    pages: bool
+    can_page: bool
 
     def page_out(self, queue: "Queue") -> None: ...
     def page_out_all(self, queue: "Queue") -> None: ...
@@ -169,7 +169,7 @@ class Log:
 class Storage:
     """Nothing survives. `_placing` is the message that took places in durable queues last, and `_placed` are they."""
 
-    __slots__ = ("_log", "_placed", "_placing", "damaged_count", "pages", "sizes", "synced")
+    __slots__ = ("_log", "_placed", "_placing", "can_page", "damaged_count", "sizes", "synced")
 
     def __init__(self, sizes: Sizes | None = None, log: Log | None = None) -> None:
         self.synced = 0
@@ -177,7 +177,7 @@ class Storage:
         # Messages that could not be had when they were wanted again.
         self.damaged_count = 0
         # Whether queues may page out what is beyond their window.
-        self.pages = False
+        self.can_page = False
         self._log = log
         self._placing: Message | None = None
         self._placed: list[Any] = []
@@ -185,7 +185,7 @@ class Storage:
     # A message log
 
     def position(self) -> int:
-        """What `synced` must reach for everything said so far to be on disk."""
+        """What `synced` must reach for everything said so far to be on disk; writes the places taken so far."""
         return 0
 
     def place(self, message: Message, queue: "Queue", entry: Entry) -> None:
@@ -226,7 +226,10 @@ class Storage:
         return entry.message
 
     def fetch_all(self, queue: "Queue", stubs: list[Entry], done: Callable[[], None]) -> None:
-        """Have the messages of stubs read that have left their queue; `done` is called, later. What is damaged stays one."""
+        """Have the messages of stubs read that have left their queue, or of copies; `done` is called, later.
+
+        What is damaged stays a stub.
+        """
 
     def is_fetching(self) -> bool:
         """Whether something is being read for `fetch_all`."""
@@ -262,14 +265,14 @@ class Storage:
     def remove_vhost(self, vhost: str) -> None:
         """Nothing in a vhost is defined any more."""
 
-    def adopt(self, queue: "Queue", vhost: str, kind: str, value: dict[str, Any]) -> None:
-        """A durable queue was made: give it its ledger."""
+    def add_queue(self, queue: "Queue", vhost: str, kind: str, value: dict[str, Any]) -> None:
+        """A durable queue was made: give it its ledger, and keep what defines it."""
 
-    def abandon(self, queue: "Queue", vhost: str, kind: str) -> None:
-        """A durable queue is gone."""
+    def remove_queue(self, queue: "Queue", vhost: str, kind: str) -> None:
+        """A durable queue is gone: forget what defines it, once all that it has dropped is where dead letters go."""
 
-    def has_left(self, queue: "Queue") -> bool:
-        """Whether that has been said; not before all that it has dropped is where dead letters go."""
+    def has_removed(self, queue: "Queue") -> bool:
+        """Whether that is done."""
         return True
 
     def has_open_groups(self) -> bool:
@@ -292,14 +295,14 @@ class Storage:
     def flush(self, at_once: bool = False) -> None:
         """A turn is over: what was said may be written; `at_once` says that the one client there is waits for it."""
 
-    def tidy(self, short: bool) -> None:
-        """Nothing much happens: free space that is of no use; `short` says that there is little of it."""
+    def tidy(self, space_is_low: bool) -> None:
+        """Nothing much happens: give space free that is of no use, and more if little is left on the disk."""
 
     def begin_group(self) -> int:
         """A number for what is to count as a whole."""
         return 0
 
-    def enter(self, group: int) -> None:
+    def set_group(self, group: int) -> None:
         """What is said from now on belongs to this group; 0 to none."""
 
     def commit(self, group: int) -> None:

@@ -271,7 +271,7 @@ class VirtualHost:
         queue = self.queues.get(name)
         if queue is not None:
             check_same_queue(queue, durable, auto_delete, owner, arguments)
-            queue.used(self.now)
+            queue.renew_expiry(self.now)
             return queue
         check_dead_letters(self, name, arguments, rights)
         check_new_queue(self, name, durable, auto_delete, owner, arguments)
@@ -300,7 +300,7 @@ class VirtualHost:
         self.broker.changed()
         if command.durable:
             facts = {"auto_delete": command.auto_delete, "arguments": arguments}
-            self.broker.storage.adopt(queue, self.name, "queue", facts)
+            self.broker.storage.add_queue(queue, self.name, "queue", facts)
         return queue
 
     def delete_queue(
@@ -329,7 +329,7 @@ class VirtualHost:
         del self.queues[queue.name]
         self._unbind_all(list(queue.bindings.values()))  # type: ignore[arg-type]
         if queue.durable:
-            self.broker.storage.abandon(queue, self.name, "queue")
+            self.broker.storage.remove_queue(queue, self.name, "queue")
         self.broker.changed()
         self._happened("queue.deleted", queue.name)
         count = queue.delete()
@@ -469,7 +469,7 @@ class VirtualHost:
         properties = properties_of(message.content, message.header_size)
         keys = [message.origin.routing_key, *carbon_copies(properties.headers or {}, "CC"), *message.origin.blind]
         queues = self.router.route_all(exchange, keys, properties)
-        self.router.keep(message, now)
+        self.router.give_to_keepers(message, now)
         for queue in queues:
             push(queue, message, now)
 

@@ -29,7 +29,10 @@ class Task:
 
 
 class Work:
-    """One broker's task list, the budget of the pass they run in, and whom to tell when storing something failed."""
+    """One broker's task list, the budget of the pass they run in, and the storage.
+
+    That is told when a task failed because of a file: nothing may be promised then.
+    """
 
     __slots__ = ("_head", "_tasks", "budget", "storage")
 

@@ -18,13 +18,17 @@ from leveret.cli.main import fail
 from leveret.definitions.file import BadFile
 from leveret.definitions.settings import BadDefinition
 from leveret.server.config import BadSetting, Config, file_of, load
-from leveret.server.endpoint import HTTP, CannotListen, management_endpoints
+from leveret.server.endpoint import HTTP, PROMETHEUS, CannotListen, management_endpoints
 from leveret.server.node import Node
 from leveret.store.opened import InUse, Misfit, Unusable
 from leveret.store.rows import UnknownFormat
 
-# What SIGHUP sets.
-RELOADED = ("log_level", "memory_watermark", "disk_free_limit")
+# What SIGHUP sets, and how; all other settings take effect at the next start.
+RELOADED: dict[str, Callable[[Node, Config], None]] = {
+    "log_level": lambda node, config: logging.getLogger().setLevel(config.log_level.upper()),
+    "memory_watermark": lambda node, config: node.set_limit("memory_watermark", config.memory_watermark),
+    "disk_free_limit": lambda node, config: node.set_limit("disk_free_limit", config.disk_free_limit),
+}
 
 log = logging.getLogger("leveret.server")
 
@@ -95,11 +99,11 @@ class Reloading:
         changed = [name for name in Config.__struct_fields__ if getattr(found, name) != getattr(self._config, name)]
         self._config = found
         for name in changed:
-            if name == "log_level":
-                logging.getLogger().setLevel(found.log_level.upper())
-            elif name in ("memory_watermark", "disk_free_limit"):
-                self._node.set_limit(name, getattr(found, name))
-            log.info("SIGHUP: %s", f"{name} is changed" if name in RELOADED else f"{name} takes effect at the next start")
+            if name in RELOADED:
+                RELOADED[name](self._node, found)
+                log.info("SIGHUP: %s is changed", name)
+            else:
+                log.info("SIGHUP: %s takes effect at the next start", name)
         if not changed:
             log.info("SIGHUP: no setting has changed")
 
@@ -109,8 +113,9 @@ async def manage(node: Node, config: Config) -> Any:
     from leveret.management.server import Management  # noqa: PLC0415 - `leveret --help` needs no aiohttp
 
     management = Management(node)
+    openers = {HTTP: management.start, PROMETHEUS: management.start_metrics}
     for endpoint in management_endpoints(config):
-        start = management.start if endpoint.protocol == HTTP else management.start_metrics
+        start = openers[endpoint.protocol]
         try:
             node.add_listener(endpoint.at(await start(endpoint.host, endpoint.port)))
         except OSError as error:

@@ -75,8 +75,8 @@ def on_basic_qos(channel: "Channel", m: BasicQos) -> None:
     # it, for the channel. The answer goes before what there is room for now.
     if not m.global_:
         channel.consumers.prefetch = Window(m.prefetch_count, m.prefetch_size)
-    channel.shared.count_limit = m.prefetch_count if m.global_ else 0
-    channel.shared.size_limit = m.prefetch_size if m.global_ else 0
+    channel.channel_window.count_limit = m.prefetch_count if m.global_ else 0
+    channel.channel_window.size_limit = m.prefetch_size if m.global_ else 0
     reply(channel, False, BasicQosOk())
     channel.consumers.resume()
 
@@ -92,9 +92,9 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
         channel.session.rights.check_queue("read", name)
         queue = channel.vhost.queue(name, channel.session)
         check_consumer_arguments(m.arguments, queue.arguments, queue.title)
-        if channel.shared.limited() and queue_type(queue.arguments) == "quorum":
+        if channel.channel_window.limited() and queue_type(queue.arguments) == "quorum":
             raise NotImplementedFault(f"{queue.title} does not support global qos")
-        consumer = _subscriber(channel, m, queue, channel.shared)
+        consumer = _subscriber(channel, m, queue, channel.channel_window)
         # RabbitMQ: quorum queues know no exclusive consumers.
         if queue_type(queue.arguments) != "quorum":
             queue.rotation.check_new(consumer, queue.title)
@@ -104,7 +104,7 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
     subscribe(consumer.queue, consumer)
 
 
-def _subscriber(channel: "Channel", m: BasicConsume, queue: Queue, shared: Window) -> Subscriber:
+def _subscriber(channel: "Channel", m: BasicConsume, queue: Queue, channel_window: Window) -> Subscriber:
     consumer = Subscriber(
         m.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}",
         channel.number,
@@ -116,7 +116,7 @@ def _subscriber(channel: "Channel", m: BasicConsume, queue: Queue, shared: Windo
         no_ack=m.no_ack,
         exclusive=m.exclusive,
         window=Window(channel.consumers.prefetch.count_limit, channel.consumers.prefetch.size_limit),
-        shared=shared,
+        channel_window=channel_window,
         arguments=m.arguments,
         priority=priority_of(m.arguments),
     )
@@ -142,7 +142,7 @@ def on_basic_cancel(channel: "Channel", m: BasicCancel) -> None:
 
 def on_basic_get(channel: "Channel", m: BasicGet) -> None:
     queue = queue_to_get_from(channel, channel.queue_name(m.queue))
-    queue.used(channel.session.now)
+    queue.renew_expiry(channel.session.now)
     _get(channel, m, queue)
 
 
@@ -210,7 +210,7 @@ def _check_requeue(requeue: bool) -> None:
 
 
 def _recover(channel: "Channel") -> None:
-    channel.session.do(Requeue(channel.unacked.take_all(), channel.after_settling, refused=True))
+    channel.session.do(Requeue(channel.unacked.take_all(), channel.after_settling, by_client=True))
 
 
 def on_confirm_select(channel: "Channel", m: ConfirmSelect) -> None:

@@ -18,8 +18,8 @@ from leveret.wire.output cimport Output
 
 ctypedef const unsigned char* Octets
 
-cdef int BASIC_CLASS, SPREAD_FROM, OCTETS_A_UNIT, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
-cdef int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, FRAME_OVERHEAD, HEADER_MIN_SIZE
+cdef int BASIC_CLASS, FANOUT_TASK_FROM, OCTETS_A_UNIT, CHANNEL_STARTING, CHANNEL_OPEN, CHANNEL_CLOSING
+cdef int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT, FRAME_END, FRAME_OVERHEAD, HEADER_MIN_SIZE
 cdef unsigned long BASIC_PUBLISH, BASIC_ACK, BASIC_NACK, BASIC_REJECT
 cdef long long PAST
 cdef long FLAG_EXPIRATION, FLAG_HEADERS, FLAG_USER_ID, FLAG_REPLY_TO, COPIED, PERSISTENT
@@ -39,7 +39,7 @@ cdef class Channel:
     cdef public Unacked unacked
     cdef public object deadlines
     cdef public Consumers consumers
-    cdef public Window shared
+    cdef public Window channel_window
     cdef public str last_queue_name
     cdef public list queues_waiting
     cdef public Counters counters
@@ -50,9 +50,9 @@ cdef class Channel:
     cpdef on_frame(self, FrameReader reader)
     cdef _on_other_frame(self, int kind, FrameReader reader)
     cdef _on_cold_method(self, object method)
-    cdef _on_method_otherwise(self, unsigned long index, FrameReader reader)
+    cdef _on_method_unless_open(self, unsigned long index, FrameReader reader)
     cdef _on_odd_frame(self, FrameReader reader)
-    cdef _miss(self, FrameReader reader)
+    cdef _fail_out_of_order(self, FrameReader reader)
     @cython.locals(p=Octets, start=Py_ssize_t, stop=Py_ssize_t, method=bytes, number=int, at=Py_ssize_t, header_end=Py_ssize_t, header_size=Py_ssize_t, body_size=Py_ssize_t, end=Py_ssize_t, body=Py_ssize_t)
     cdef _on_basic_publish(self, FrameReader reader)
     cdef _begin(self, bytes method)
@@ -72,7 +72,7 @@ cdef class Channel:
     @cython.locals(confirms=Confirms)
     cdef _count_confirm(self)
     @cython.locals(queue=Queue)
-    cdef _spread(self, Message message, list queues, long long now)
+    cdef _fan_out(self, Message message, list queues, long long now)
     cdef _check_properties(self, Message message)
     @cython.locals(origin=Origin)
     cpdef return_message(self, Message message)

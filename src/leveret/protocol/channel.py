@@ -66,6 +66,7 @@ from leveret.wire.spec import (
     FRAME_BODY,
     FRAME_END,
     FRAME_HEADER,
+    FRAME_HEARTBEAT,
     FRAME_METHOD,
     BasicNack,
     BasicReject,
@@ -78,7 +79,8 @@ from leveret.wire.spec import (
 )
 
 BASIC_CLASS = 60
-SPREAD_FROM = 1000
+# A message for more queues than this is given to them in pieces (`FanoutTask`).
+FANOUT_TASK_FROM = 1000
 # What methods cost in the budget of a pass.
 METHOD_COST = 4
 TOPOLOGY_COST = 20
@@ -91,6 +93,7 @@ class Channel:
     __slots__ = (
         "_body_max",
         "broker",
+        "channel_window",
         "confirms",
         "consumers",
         "counters",
@@ -102,7 +105,6 @@ class Channel:
         "queues_waiting",
         "routes",
         "session",
-        "shared",
         "state",
         "stopped",
         "transaction",
@@ -124,14 +126,14 @@ class Channel:
         self.unacked = Unacked()
         self.deadlines = Deadlines()
         self.consumers = Consumers(number, session)
-        # Theirs: each acknowledgement looks at it.
-        self.shared: Window = self.consumers.shared
+        # The same object as its consumers have: each acknowledgement looks at it.
+        self.channel_window: Window = self.consumers.channel_window
         self.last_queue_name = ""
         # Queues that go on when the commit in hand is answered.
         self.queues_waiting: list[Queue] = []
         self.counters = Counters()
         self.routes = Routes(session, self.counters)
-        self._body_max = min(self.output.frame_max, self.broker.settings.message_size_max)
+        self._body_max = min(self.output.frame_max, self.broker.settings.max_message_size)
 
     # Frames
 
@@ -149,10 +151,10 @@ class Channel:
         index = p[start]
         index = index << 24 | p[start + 1] << 16 | p[start + 2] << 8 | p[start + 3]
         if self.incoming is not None:
-            self._miss(reader)
+            self._fail_out_of_order(reader)
         self.session.method_index = index
         if self.state != CHANNEL_OPEN:
-            self._on_method_otherwise(index, reader)
+            self._on_method_unless_open(index, reader)
         elif index == BASIC_PUBLISH:
             self._on_basic_publish(reader)
         elif index == BASIC_ACK:
@@ -182,7 +184,7 @@ class Channel:
         if self.broker.work:
             self.broker.work.drain()
 
-    def _on_method_otherwise(self, index: int, reader: FrameReader) -> None:
+    def _on_method_unless_open(self, index: int, reader: FrameReader) -> None:
         method: Method = decode_method(index, reader.payload(), 4, reader.stop - reader.start)
         if self.state == CHANNEL_CLOSING:
             if isinstance(method, ChannelCloseOk):
@@ -198,11 +200,11 @@ class Channel:
         self.output.write_method(self.number, ChannelOpenOk())
 
     def _on_odd_frame(self, reader: FrameReader) -> None:
-        if reader.kind == 8 and reader.start == reader.stop:
+        if reader.kind == FRAME_HEARTBEAT and reader.start == reader.stop:
             raise UnexpectedFrame(reader.describe())
         raise FrameError(f"{reader.describe()}: unknown_frame")
 
-    def _miss(self, reader: FrameReader) -> NoReturn:
+    def _fail_out_of_order(self, reader: FrameReader) -> NoReturn:
         """A frame came that is not the one the message in hand needs."""
         if self.incoming is None:
             self.session.method_index = 0
@@ -271,11 +273,11 @@ class Channel:
         if len(payload) < 12:
             raise FrameError(f"{reader.describe()}: unknown_frame")
         if incoming is None or incoming.header is not None:
-            self._miss(reader)
+            self._fail_out_of_order(reader)
         self.session.method_index = BASIC_PUBLISH
         class_id = int.from_bytes(payload[:2], "big")
         if payload[2] or payload[3]:
-            self._miss(reader)
+            self._fail_out_of_order(reader)
         if class_id != BASIC_CLASS:
             raise UnexpectedFrame(f"expected content header for class {BASIC_CLASS}, got one for class {class_id} instead")
         if len(payload) < HEADER_MIN_SIZE:
@@ -289,14 +291,14 @@ class Channel:
     def _on_body(self, reader: FrameReader) -> None:
         incoming = self.incoming
         if incoming is None or incoming.header is None:
-            self._miss(reader)
+            self._fail_out_of_order(reader)
         self.session.method_index = BASIC_PUBLISH
         incoming.add(reader)
         if incoming.whole():
             self.finish(incoming)
 
     def _check_message_size(self, size: int) -> None:
-        limit = self.broker.settings.message_size_max
+        limit = self.broker.settings.max_message_size
         if size > limit:
             self.incoming = None
             raise PreconditionFailed(f"message size {size} is larger than configured max size {limit}")
@@ -327,6 +329,7 @@ class Channel:
             elif route.varies:
                 queues = self.routes.again(route, message)
             if message.ttl_ms == PAST:
+                # It has expired before it came: it goes nowhere, and so is returned if it is mandatory.
                 queues = []
             if queues is not route.queues:
                 self.routes.count_elsewhere(route, queues)
@@ -352,7 +355,7 @@ class Channel:
             if not push(queue, message, now):
                 self.refuse()
         else:
-            self._spread(message, queues, now)
+            self._fan_out(message, queues, now)
 
     def _go_nowhere(self, route: Route, message: Message) -> None:
         route.lost += 1
@@ -363,11 +366,8 @@ class Channel:
 
     def refuse(self) -> None:
         """A queue did not take the last message."""
-        confirms = self.confirms
-        if confirms is not None and (
-            not confirms.refused or confirms.refused[len(confirms.refused) - 1] != confirms.published
-        ):
-            confirms.refuse()
+        if self.confirms is not None:
+            self.confirms.refuse()
 
     def _await_storage(self, queues: list[Queue]) -> None:
         """The confirm of the message in hand waits for the storage of all its queues; mostly that is one."""
@@ -381,12 +381,13 @@ class Channel:
         confirms = self.confirms
         assert confirms is not None
         if confirms.published == confirms.told:
+            # Confirms go out with the output only: there must be some, or nobody asks for them.
             self.session.confirming.append(self)
             self.output.wake()
         confirms.published += 1
 
-    def _spread(self, message: Message, queues: list[Queue], now: int) -> None:
-        if len(queues) > SPREAD_FROM:
+    def _fan_out(self, message: Message, queues: list[Queue], now: int) -> None:
+        if len(queues) > FANOUT_TASK_FROM:
             self.session.do(FanoutTask(message, queues, now, self.refuse))
             return
         for queue in queues:
@@ -452,14 +453,14 @@ class Channel:
             part = consumer.counters
         self.counters.ack += count
         part.ack += count
-        if self.shared.limited():
+        if self.channel_window.limited():
             self.consumers.resume()
         elif consumer is not None and not consumer.active:
             resume(queue, consumer)
 
     def _settle_run(self, reader: FrameReader, queue: Queue, consumer: Consumer) -> int:
-        if self.shared.limited() and (len(self.consumers) != 1 or self.consumers.for_replies is not None):
-            # Each acknowledgement makes room for another one of those who share it.
+        if self.channel_window.limited() and (len(self.consumers) != 1 or self.consumers.for_replies is not None):
+            # After each acknowledgement it may be another consumer's turn: they are not settled together.
             return 0
         return settle_run(reader, self.number, self.unacked, queue, consumer, self.broker.work.budget)
 
@@ -482,6 +483,7 @@ class Channel:
         if how != ACKED:
             return
         self.counters.ack += len(entries)
+        # What was taken by basic.get is no consumer's, and counted here by queue.
         if self.counters.get:
             for entry in entries:
                 if entry.consumer is None:
@@ -515,7 +517,7 @@ class Channel:
 
     def after_settling(self) -> None:
         """Let all consumers go on if they share a window in which there is room now."""
-        if self.shared.limited():
+        if self.channel_window.limited():
             self.consumers.resume()
 
     def after_commit(self) -> None:
@@ -547,21 +549,24 @@ class Channel:
         self.session.do(Departure(self.vhost, [self], [], nothing))
 
     def stop(self) -> list[Subscriber]:
-        """Stop publishing and consuming, for good: the consumers, which must leave now. It counts with its vhost's then."""
+        """Stop publishing and consuming, for good; return the consumers, which must be unsubscribed.
+
+        What it has counted is added to what its vhost has.
+        """
         self.stopped = True
-        # What is not confirmed by now never is: the number may be another channel's when it could be.
+        # Nothing more is confirmed: when storage has it, another channel may have this one's number.
         self.confirms = None
         self.routes.forget()
         self.vhost.counters.add(self.counters)
         self.counters = self.routes.counters = Counters()
-        consumers = self.consumers.leave()
+        consumers = self.consumers.take_all()
         # The answer they waited for never comes.
         for queue in self.queues_waiting:
             queue.defer_dispatch()
         self.queues_waiting = []
         close_reply_to(self)
         if self.incoming is not None:
-            self.incoming.leave()
+            self.incoming.abandon()
             self.incoming = None
         if self.transaction is not None:
             self.unacked.restore(self.transaction.entries())

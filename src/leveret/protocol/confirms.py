@@ -17,11 +17,11 @@ NUMBER_END = 7 + 4 + 8
 
 
 class Confirms:
-    """Numbers published, settled and told; `refused` are those that some queue did not take.
+    """The numbers of the last message `published` and the last one `told`; `refused` are those that some queue did not take.
 
-    `storage` is that of the last persistent one published since the last time, None if there is none, and `_first` the
-    first that went there without others between. `_waiting` are storages, the position each must have synced, and the
-    first number that waits for it.
+    `storage` is where persistent messages went last, those from number `_first` on; None if none did since `_wait` was
+    called. `_waiting` are those before: a storage, the position that it must have synced, and the first number that waits
+    for it. A broker has one storage today; queues that are replicated will each have a log of their own.
     """
 
     __slots__ = ("_counters", "_first", "_frames", "_nack", "_waiting", "published", "refused", "storage", "told")
@@ -51,6 +51,7 @@ class Confirms:
         self._first = self.published
 
     def _wait(self) -> None:
+        """Note up to where the storage of the last ones must be synced."""
         if self.storage is not None:
             self._waiting.append((self.storage, self.storage.position(), self._first))
             self.storage = None

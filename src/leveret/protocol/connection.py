@@ -39,7 +39,7 @@ from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_H
 from leveret.protocol.heartbeat import NEVER, Heartbeat
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.peer import Peer
-from leveret.protocol.pending import Failure, awaits_storage, leave_pending
+from leveret.protocol.pending import Failure, abandon_pending, awaits_storage
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import nothing
 from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, HANDSHAKE, HEADER, IGNORING_INPUT, RUNNING
@@ -48,6 +48,8 @@ from leveret.wire.methods import decode_method
 from leveret.wire.output import Output
 from leveret.wire.spec import (
     BASIC_PUBLISH,
+    FRAME_BODY,
+    FRAME_HEADER,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     FRAME_MIN_SIZE,
@@ -64,6 +66,8 @@ SILENT_CLOSE_MS = 3000
 CLOSING_MS = 30_000
 # To copy as much costs more than to read twice.
 LARGE_FROM = 128 * 1024
+# Class, weight and body size: a header frame of less is no header frame.
+CONTENT_HEAD_SIZE = 12
 # So many answers may wait for storage.
 ANSWERS_MAX = 1000
 
@@ -243,7 +247,7 @@ class Connection:
         self._handshake = None
         work = self.broker.work
         work.budget.begin()
-        leave_pending(self.session)
+        abandon_pending(self.session)
         work.add(self._end_channels(nothing))
         work.drain()
         self.session.filling = None
@@ -289,7 +293,7 @@ class Connection:
 
     def _check_acks(self, now: int) -> None:
         """Close the channels of a client that keeps a delivery for too long."""
-        timeout = self.broker.settings.ack_timeout_ms
+        timeout = self.broker.settings.consumer_timeout_ms
         self._ack_check_at = now + look_every_ms(timeout)
         if self.session.is_waiting() or self.session.blocked:
             # Its acknowledgements are not read.
@@ -435,7 +439,7 @@ class Connection:
         if reader.kind == FRAME_HEARTBEAT and not size:
             return
         if reader.kind != FRAME_METHOD:
-            known = (reader.kind == 2 and size >= 12) or reader.kind == 3
+            known = reader.kind == FRAME_BODY or (reader.kind == FRAME_HEADER and size >= CONTENT_HEAD_SIZE)
             raise UnexpectedFrame(reader.describe()) if known else FrameError(f"{reader.describe()}: unknown_frame")
         if size < 4:
             raise FrameError(f"{reader.describe()}: unknown_frame")
@@ -473,7 +477,7 @@ class Connection:
         self.heartbeat.interval_ms = handshake.heartbeat_s * 1000
         self.state = RUNNING
         self._handshake = None
-        self._ack_check_at = session.now + look_every_ms(self.broker.settings.ack_timeout_ms)
+        self._ack_check_at = session.now + look_every_ms(self.broker.settings.consumer_timeout_ms)
         self.tick_at = min(self.heartbeat.next_at(session.now), self._ack_check_at)
         self.output.write_method(0, ConnectionOpenOk())
         log.info("%s: user '%s' granted access to vhost '%s'", self.name, session.user.name, session.vhost.name)
@@ -522,12 +526,12 @@ class Connection:
     def _close(self, error: AMQPError) -> None:
         self.state = CLOSING
         self.tick_at = self.session.now + CLOSING_MS
-        leave_pending(self.session)
-        leave = self._end_channels(nothing)
+        abandon_pending(self.session)
+        departure = self._end_channels(nothing)
         self.output.write_method(0, close_method(error, self.session.method_index))
         # What is left of it is everybody's work: nobody here waits for it, and this may not be the client's own pass.
-        if not leave.run(self.broker.work.budget):
-            self.broker.work.add(leave)
+        if not departure.run(self.broker.work.budget):
+            self.broker.work.add(departure)
 
     def _ignore_input(self) -> None:
         """Read no more, and end soon: time enough for the client to read why."""

@@ -12,7 +12,7 @@ cdef class Consumers:
     cdef public object for_replies
     cdef public object held_cancels
     cdef public Window prefetch
-    cdef public Window shared
+    cdef public Window channel_window
     cpdef list everyone(self)
     @cython.locals(consumers=list, waiting=list, first=Py_ssize_t, consumer=Consumer)
     cpdef resume(self)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 class Consumers:
     """The consumers of one channel, by their tags.
 
-    `prefetch` is for those that are started from now on, `shared` is the window of all. `for_replies` is not one of the
-    others: RabbitMQ lets one of those have its tag. `held_cancels` is what is said of those that were cancelled, when an
-    answer that goes first has gone; None if nothing has to wait.
+    `prefetch` is the window of those that are started from now on, `channel_window` the one that all share. `for_replies` is
+    not one of the others: RabbitMQ lets one of those have its tag. `held_cancels` is what is said of those that were
+    cancelled, when an answer that goes first has gone; None if nothing has to wait.
     """
 
-    __slots__ = ("_number", "_session", "_turn", "by_tag", "for_replies", "held_cancels", "prefetch", "shared")
+    __slots__ = ("_number", "_session", "_turn", "by_tag", "channel_window", "for_replies", "held_cancels", "prefetch")
 
     def __init__(self, number: int, session: Session) -> None:
         self._number = number
@@ -38,7 +38,7 @@ class Consumers:
         self.for_replies: Subscriber | None = None
         self.held_cancels: list[Method] | None = None
         self.prefetch = Window()
-        self.shared = Window()
+        self.channel_window = Window()
 
     def __len__(self) -> int:
         return len(self.by_tag)
@@ -64,9 +64,12 @@ class Consumers:
             dispatch(consumer.queue)
 
     def hold(self) -> None:
-        """Give them nothing more: there is no room in the window that they share."""
-        self.shared.count_limit = 1
-        self.shared.count += 1
+        """Give them nothing more: there is no room in the window that they share.
+
+        That window is looked at before each delivery anyway; a flag would have to be, too.
+        """
+        self.channel_window.count_limit = 1
+        self.channel_window.count += 1
 
     def recheck(self, channel: "Channel") -> None:
         """Rights, or whether the vhost is traced, have changed."""
@@ -100,8 +103,8 @@ class Consumers:
         self.held_cancels = None
         output.wake()
 
-    def leave(self) -> list[Subscriber]:
-        """Those that must leave their queues now, as the channel ends; it has none then."""
+    def take_all(self) -> list[Subscriber]:
+        """Remove and return all but the one for replies: the channel ends, and they must be unsubscribed."""
         consumers = list(self.by_tag.values())
         self.by_tag = {}
         return consumers

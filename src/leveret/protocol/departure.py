@@ -1,15 +1,15 @@
 """The end of channels, of one or of all of a connection: in pieces that keep to the budget.
 
 (1) From the beginning nothing more is delivered to them.
-(2) Their consumers leave, then the connection's exclusive queues are deleted, and then what was unacknowledged is given
-    back: who consumes from those queues next must not get what came later before.
+(2) Their consumers are unsubscribed, then the connection's exclusive queues are deleted, and then what was unacknowledged
+    is given back: who consumes from those queues next must not get what came later before.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.broker.budget import Budget
-from leveret.broker.dispatch import leave
+from leveret.broker.dispatch import unsubscribe
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task
 from leveret.protocol.settlement import Requeue
@@ -29,7 +29,7 @@ QUEUE_COST = 20
 class Departure(Task):
     """Ends these channels, and deletes these queues; `done` is called when all of it is done."""
 
-    __slots__ = ("_channels", "_consumers", "_left", "_queues", "_requeue", "_vhost")
+    __slots__ = ("_channels", "_consumers", "_queues", "_requeue", "_unsubscribed_from", "_vhost")
 
     def __init__(
         self, vhost: "VirtualHost | None", channels: list["Channel"], queues: list[Queue], done: Callable[[], None]
@@ -38,9 +38,9 @@ class Departure(Task):
         self._channels = channels[::-1]
         self._queues = queues[::-1]
         self._requeue = Requeue([], done)
-        # Those of the last channel that have not left yet, and the queues of those that have.
+        # Those of the channel in hand that are still subscribed, and the queues of those that no longer are.
         self._consumers: list[Subscriber] | None = None
-        self._left: list[Queue] = []
+        self._unsubscribed_from: list[Queue] = []
         for channel in channels:
             channel.consumers.hold()
 
@@ -67,22 +67,22 @@ class Departure(Task):
                 return False
             consumer = self._consumers.pop()
             budget.left -= CONSUMER_COST
-            leave(consumer.queue, consumer)
-            self._left.append(consumer.queue)
-        self._requeue.add(channel.unacked.take_all(), self._left)
+            unsubscribe(consumer.queue, consumer)
+            self._unsubscribed_from.append(consumer.queue)
+        self._requeue.add(channel.unacked.take_all(), self._unsubscribed_from)
         self._consumers = None
-        self._left = []
+        self._unsubscribed_from = []
         return True
 
 
 def end_channels(session: "Session", done: Callable[[], None]) -> Departure:
     """Have nothing more to do with a connection's channels and exclusive queues; the task that ends them."""
     vhost = None if session.on_shut is None else session.vhost
-    leave = Departure(vhost, list(session.channels.values()), session.exclusive_queues, done)
+    departure = Departure(vhost, list(session.channels.values()), session.exclusive_queues, done)
     session.channels = {}
     session.confirming = []
     # It has to be read, if only for its close-ok.
     session.blocked = False
     session.exclusive_queues = []
     session.leave()
-    return leave
+    return departure

@@ -46,4 +46,4 @@ cdef class Incoming:
     cpdef advance(self)
     cpdef bytes left_over(self)
     cpdef bytes content(self, Py_ssize_t frame_max)
-    cpdef leave(self)
+    cpdef abandon(self)

@@ -239,7 +239,7 @@ class Incoming:
         self._release()
         return content
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """It is not going to be whole: its channel closes."""
         self._session.count_incomplete(-self.received)
         self._left = self.left_over()

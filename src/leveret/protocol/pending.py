@@ -60,7 +60,7 @@ class AfterRemoval(Task):
         self._done = done
 
     def run(self, budget: Budget) -> bool:
-        if not self._queue.storage.has_left(self._queue):
+        if not self._queue.storage.has_removed(self._queue):
             return False
         self._done()
         return True
@@ -119,7 +119,7 @@ def awaits_storage(task: Task | None) -> bool:
     return isinstance(task, AfterSync | AfterPage | AfterRemoval | AfterAnswers | Failure)
 
 
-def leave_pending(session: "Session") -> None:
+def abandon_pending(session: "Session") -> None:
     """Have the task in hand finished as everybody's work, unless it only waits: nobody here does any more."""
     pending = session.pending
     if pending is not None and not awaits_storage(pending) and not isinstance(pending, AfterTask):

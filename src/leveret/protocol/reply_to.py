@@ -8,7 +8,7 @@ bound, got from or declared anew, and is gone with the consumer.
 import secrets
 from typing import TYPE_CHECKING
 
-from leveret.broker.dispatch import leave
+from leveret.broker.dispatch import unsubscribe
 from leveret.broker.message import Message
 from leveret.broker.queue import Queue
 from leveret.broker.rewrite import rewritten
@@ -47,7 +47,7 @@ def close_reply_to(channel: "Channel") -> None:
     consumer = channel.consumers.for_replies
     if consumer is not None:
         channel.consumers.for_replies = None
-        leave(consumer.queue, consumer)
+        unsubscribe(consumer.queue, consumer)
         del channel.broker.replies[consumer.queue.name]
         # What it has not read is of no use, here and in storage.
         consumer.queue.delete()

@@ -179,7 +179,7 @@ class Routes:
         properties = self.properties(message)
         router = self._vhost.router
         queues: list[Queue] = router.route(self._vhost.exchange(route.origin.exchange), route.origin.routing_key, properties)
-        router.keep(message, self._session.now)
+        router.give_to_keepers(message, self._session.now)
         return queues
 
     def copied(self, route: Route, message: Message) -> tuple[Message, list[Queue]]:
@@ -197,7 +197,7 @@ class Routes:
             origin = message.origin
             blind = tuple(carbon_copies(headers, "BCC"))
             message = rewritten(message, properties, Origin(origin.exchange, origin.routing_key, origin.address, blind))
-        self._vhost.router.keep(message, self._session.now)
+        self._vhost.router.give_to_keepers(message, self._session.now)
         return message, queues
 
     def _route_copies(self, exchange: Exchange, keys: list[str], properties: Properties) -> list[Queue]:

@@ -20,7 +20,7 @@ cdef class Requeue(Task):
     cdef list _entries
     cdef object _done
     cdef Py_ssize_t _at
-    cdef bint _refused
+    cdef bint _by_client
     cdef list _later
     cdef dict _queues
     cdef dict _waiting

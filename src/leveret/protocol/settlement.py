@@ -53,7 +53,12 @@ class Settle(Task):
                 self._count(counted, at - since)
                 counted = consumer
                 since = at
-            if consumer is not None and consumer is not last and not consumer.active and not consumer.shared.limited():
+            if (
+                consumer is not None
+                and consumer is not last
+                and not consumer.active
+                and not consumer.channel_window.limited()
+            ):
                 waiting.append(consumer)
                 last = consumer
         self._count(counted, end - since)
@@ -77,19 +82,19 @@ class Settle(Task):
 class Requeue(Task):
     """Put these entries back into their queues, oldest first; only then those queues go on.
 
-    Who consumes from them next must not get what came later before what is given back. `refused` says that the client gives
-    them back, and not the end of its channel.
+    Who consumes from them next must not get what came later before what is given back. `by_client` says that the client
+    gave them back; if not, its channel or connection has ended.
     """
 
-    __slots__ = ("_at", "_done", "_entries", "_later", "_queues", "_refused", "_waiting")
+    __slots__ = ("_at", "_by_client", "_done", "_entries", "_later", "_queues", "_waiting")
 
     def __init__(
-        self, entries: list[Entry], done: Callable[[], None], refused: bool = False, later: list[Queue] | None = None
+        self, entries: list[Entry], done: Callable[[], None], by_client: bool = False, later: list[Queue] | None = None
     ) -> None:
         self._entries = entries
         self._later = later
         self._done = done
-        self._refused = refused
+        self._by_client = by_client
         self._at = 0
         self._queues: dict[Queue, None] = {}
         self._waiting: dict[Consumer, None] = {}
@@ -105,8 +110,8 @@ class Requeue(Task):
             self._queues[queue] = None
             takers = [entry.consumer for entry in entries if entry.consumer is not None]
             # RabbitMQ: those that share their channel's window go on last, when `done` has room for them.
-            self._waiting.update(dict.fromkeys([consumer for consumer in takers if not consumer.shared.limited()]))
-            queue.requeue(sorted(entries, key=_taker) if queue.settings.quorum else entries, self._refused)
+            self._waiting.update(dict.fromkeys([consumer for consumer in takers if not consumer.channel_window.limited()]))
+            queue.requeue(sorted(entries, key=_taker) if queue.settings.quorum else entries, self._by_client)
         self._at = end
         if end < len(self._entries):
             return False

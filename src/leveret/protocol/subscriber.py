@@ -56,11 +56,11 @@ class Subscriber(Consumer):
         no_ack: bool,
         exclusive: bool,
         window: Window,
-        shared: Window,
+        channel_window: Window,
         arguments: Table,
         priority: int,
     ) -> None:
-        Consumer.__init__(self, tag, no_ack, exclusive, window, shared, arguments, priority, counters)
+        Consumer.__init__(self, tag, no_ack, exclusive, window, channel_window, arguments, priority, counters)
         self._channel = channel
         self._session = session
         self._output = session.output

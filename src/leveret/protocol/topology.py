@@ -128,7 +128,7 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
     if m.passive:
         queue = channel.vhost.queue(stripped(m.queue), session)
         session.rights.check_any("queue", queue.name)
-        queue.used(session.now)
+        queue.renew_expiry(session.now)
     else:
         owner = session if m.exclusive else None
         count = len(channel.vhost.queues)

@@ -55,7 +55,7 @@ class Transaction:
 
 
 class Reject(Task):
-    """Rejects messages and buries each at once: the dead letters belong to the transaction too."""
+    """Rejects messages and publishes each dead letter at once: they belong to the transaction too."""
 
     __slots__ = ("_at", "_entries", "_later")
 
@@ -76,7 +76,7 @@ class Reject(Task):
             if len(queue.dead) > count and isinstance(queue.dead_letter_task, DeadLetterTask):
                 # Not with the queue's others, which may have their turn between two pieces of this.
                 queue.dead_letter_task.route(*queue.dead.pop(), budget, targets)
-            if consumer is not None and not consumer.active and not consumer.shared.limited():
+            if consumer is not None and not consumer.active and not consumer.channel_window.limited():
                 queue.rotation.activate(consumer)
                 self._later.append(queue)
             self._later += targets
@@ -86,7 +86,7 @@ class Reject(Task):
 class Commit(Task):
     """Carries out a transaction in pieces; `done` is called when all of it is. `later` are queues that must go on then.
 
-    `fills_queues` says that it has messages which some queue takes.
+    `fills_queues` says that it has messages which some queue takes, `_partial` that a queue has refused one.
     """
 
     __slots__ = (
@@ -127,11 +127,12 @@ class Commit(Task):
         ]
 
     def run(self, budget: Budget) -> bool:
-        # On disk all of it counts, or nothing.
+        # On disk all of it counts, or nothing: its records carry the number of this group, and recovery passes them by if
+        # it finds no COMMIT of it (`store/records.py` (2), `Recovery`).
         storage = self._storage
         storage.write_places()
         self._group = self._group or storage.begin_group()
-        storage.enter(self._group)
+        storage.set_group(self._group)
         try:
             complete = self._go_on(budget)
             storage.write_places()
@@ -140,7 +141,7 @@ class Commit(Task):
             self._let_queues_go_on()
             raise
         finally:
-            storage.enter(0)
+            storage.set_group(0)
         if not complete:
             return False
         storage.commit(self._group)

@@ -67,13 +67,13 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         settings.channel_max = self.channel_max
         settings.frame_max = self.frame_max
         settings.heartbeat_s = self.heartbeat
-        settings.message_size_max = self.max_message_size
+        settings.max_message_size = self.max_message_size
         settings.refuse_prefetch_size = self.prefetch_size == "refuse"
         settings.deliver_synced = self.deliver == "synced"
-        settings.ack_timeout_ms = self.consumer_timeout
+        settings.consumer_timeout_ms = self.consumer_timeout
         settings.drop_to_unknown_exchange = self.unknown_exchange == "drop"
         settings.epoch_expiration = self.expiration == "epoch"
-        settings.logins_by_source = self.track_auth_attempt_source
+        settings.track_auth_attempt_source = self.track_auth_attempt_source
         memory = memory_limit(self.memory_watermark)
         settings.reserved_size_max = memory // RESERVED_PART
         shared = min(self.shared_window_size, memory // SHARED_PART)

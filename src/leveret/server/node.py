@@ -17,7 +17,7 @@ from leveret.server.alarms import SEGMENTS_MIN, Alarm, Alarms, behind_bytes, dis
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.connector import Connector
-from leveret.server.endpoint import AMQP, CannotListen, Endpoint, endpoints
+from leveret.server.endpoint import AMQP, HTTP, PROMETHEUS, CannotListen, Endpoint, endpoints
 from leveret.server.listener import AMQP_SHARE, Listener, listen
 from leveret.server.outbox import Outbox
 from leveret.server.process_memory import Heap
@@ -95,7 +95,7 @@ class Node:
             if self._config.sync == "os":
                 log.warning('sync = "os": confirmed messages may be lost in a power cut')
             sync = self._config.sync == "always"
-            self._opened.start(loop.call_soon_threadsafe, outbox.on_synced, self._on_storage_failed, sync)
+            self._opened.start(loop.call_soon_threadsafe, outbox.on_progress, self._on_storage_failed, sync)
             outbox.schedule()
         connector = Connector(self.broker, partial(transport, None))
         environment = ShovelEnvironment(connector.connect, now_ms, lambda: self.broker.cluster_name)
@@ -116,6 +116,9 @@ class Node:
                     raise CannotListen(endpoint, error) from error
                 self._listeners.append(listener)
                 self.add_listener(endpoint.at(listener.address))
+            elif endpoint.protocol not in (HTTP, PROMETHEUS):
+                # Those are opened by whoever runs the management layer, which is above this one.
+                raise ValueError(f"nothing here speaks {endpoint.protocol}")
 
     async def _close_listeners(self) -> None:
         for listener in self._listeners:

@@ -18,11 +18,11 @@ run everything that was ready. Sockets are polled between two turns, so work in 
     5  alarms, waiters                        publishers blocked or not; HTTP requests that waited     │
     6  _woken         Transport.flush         one write for each socket                                │
     │                                                                                                  │
-    └─ something left? once more, after the sockets were polled          on_synced ◄───────────────────┘
+    └─ something left? once more, after the sockets were polled          on_progress ◄─────────────────┘
                                                                          confirms and answers that waited: wake, again
 
 Storage is flushed (4) before sockets are written (6), so that the disk is at work while they are. What must not be said
-before it is on disk is not in the output yet: `on_synced` brings it into a later turn.
+before it is on disk is not in the output yet: `on_progress` brings it into a later turn.
 """
 
 import asyncio
@@ -87,14 +87,14 @@ class Outbox:
         self.schedule()
 
     def when_synced(self, transport: "Transport") -> None:
-        """This connection has something to say, or to go on with, when storage has synced."""
+        """This connection has something to say, or to go on with, when storage has written or read something."""
         self._unsynced.append(transport)
 
-    def on_synced(self) -> None:
-        """Storage has synced."""
+    def on_progress(self) -> None:
+        """Storage has synced, or has written or read something for which nothing is synced."""
         unsynced, self._unsynced = self._unsynced, []
         for transport in unsynced:
-            self._have(transport, transport.on_synced)
+            self._have(transport, transport.on_progress)
         self._tell_waiters()
         if self._relief is not None and self._relief.paused:
             self._relief.paused = False
@@ -223,10 +223,10 @@ class Outbox:
             log.exception("internal error: a connection is closed")
             transport.abort()
 
-    def tidy(self, short: bool) -> None:
+    def tidy(self, space_is_low: bool) -> None:
         """Nothing much happens: have storage free what is of no use."""
         storage = self._broker.storage
-        storage.tidy(short)
+        storage.tidy(space_is_low)
         if self._broker.work or storage.position() > storage.synced:
             self.schedule()
 
@@ -235,7 +235,7 @@ class Outbox:
         relief = self._relief
         if relief is not None and (not relief.done or (not relief.helped and now_ms() < self._relieved_at + REST_MS)):
             return
-        if self._broker.storage.pages:
+        if self._broker.storage.can_page:
             self._relief = Relief(self._broker, memory_limit // QUEUES_PART, room)
             self._relieved_at = now_ms()
             self._broker.work.add(self._relief)

@@ -210,8 +210,8 @@ class Transport(asyncio.BufferedProtocol):
         self._backpressure.resume(MID_PASS)
         self._after(connection)
 
-    def on_synced(self) -> None:
-        """Storage has synced: tell what was confirmed, and go on with what waited for it."""
+    def on_progress(self) -> None:
+        """Storage has synced or read something: tell what was confirmed, and go on with what waited for it."""
         connection = self.connection
         if connection is None:
             return

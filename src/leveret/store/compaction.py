@@ -54,7 +54,7 @@ def is_late(journal: Journal) -> bool:
     return size > 2 * live + SPARE_SEGMENTS * journal.segment_size + journal.segment_size // 2
 
 
-def oldest_to_clean(journal: Journal, short: bool = False) -> Segment | None:
+def oldest_to_clean(journal: Journal, space_is_low: bool = False) -> Segment | None:
     """The segment to clean next, if that is worth while."""
     size = live = count = 0
     oldest = journal.current
@@ -70,7 +70,9 @@ def oldest_to_clean(journal: Journal, short: bool = False) -> Segment | None:
         return None
     if oldest.live_count == 0 or count > 2 * (live // journal.segment_size) + SPARE_FILES:
         return oldest
-    enough = live + live // 8 + journal.segment_size // 2 if short else 2 * live + SPARE_SEGMENTS * journal.segment_size
+    enough = 2 * live + SPARE_SEGMENTS * journal.segment_size
+    if space_is_low:
+        enough = live + live // 8 + journal.segment_size // 2
     return oldest if size > enough else None
 
 
@@ -235,18 +237,18 @@ class Clean(Task):
 class Compaction:
     """Which of a store's logs is being cleaned, and which files go when their copies are on disk.
 
-    `short` says that space is: files should go that could stay otherwise. `_waiting` go on when no transaction is being
-    committed; `_removable` are positions, and the segments that may go when those are synced, with their copies.
+    With `space_is_low` files should go that could stay otherwise. `_waiting` go on when no transaction is being committed;
+    `_removable` are positions, and the segments that may go when those are synced, with their copies.
     """
 
-    __slots__ = ("_cleaning", "_removable", "_store", "_waiting", "short")
+    __slots__ = ("_cleaning", "_removable", "_store", "_waiting", "space_is_low")
 
     def __init__(self, store: "Store") -> None:
         self._store = store
         self._cleaning: set[Journal] = set()
         self._removable: list[tuple[int, Journal, Segment, list[Segment]]] = []
         self._waiting: list[Clean] = []
-        self.short = False
+        self.space_is_low = False
 
     def look(self, log: Journal) -> None:
         """Begin with the oldest segment of a log, if that is worth while."""
@@ -254,7 +256,7 @@ class Compaction:
             return
         if log.spills and log.is_idle(SPILL_SPARE):
             log.begin_anew()
-        segment = oldest_to_clean(log, self.short)
+        segment = oldest_to_clean(log, self.space_is_low)
         if segment is not None:
             self._cleaning.add(log)
             self._store.work.add(Clean(self._store, log, segment))

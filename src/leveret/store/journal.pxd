@@ -33,7 +33,7 @@ cdef class Journal(Log):
     @cython.locals(segment=Segment, out=bytearray, at=Py_ssize_t, count=Py_ssize_t, number=Py_ssize_t, queue=Queue, entry=Entry, ledger=Ledger)
     cpdef append(self, Message message, list placed)
     @cython.locals(segment=Segment, out=bytearray, at=Py_ssize_t)
-    cpdef long long keep(self, Message message, Entry entry) except -1
+    cpdef long long write(self, Message message, Entry entry) except -1
     cpdef long long where(self, long long location) except -1
     @cython.locals(segment=Segment)
     cpdef release(self, long long location, long long body_size)

@@ -156,7 +156,7 @@ class Journal(Log):
         segment.place(count, message.body_size)
         self.written_count += 1
 
-    def keep(self, message: Message, entry: Entry) -> int:
+    def write(self, message: Message, entry: Entry) -> int:
         """Write a message that no queue has stored; its location."""
         segment = self.current
         assert segment is not None

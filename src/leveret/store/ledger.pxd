@@ -20,7 +20,7 @@ cdef class Ledger:
     @cython.locals(location="long long")
     cpdef settle(self, Entry entry)
     @cython.locals(index=Py_ssize_t, location="long long")
-    cpdef settle_octets(self, OpenPage page, Py_ssize_t first)
+    cpdef settle_octets(self, OpenPage page, Py_ssize_t start)
     cdef _settle(self, long long seq, long long location, Py_ssize_t body_size)
     cpdef requeue(self, Entry entry)
     cpdef purge(self, long long last)

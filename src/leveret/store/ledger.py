@@ -77,9 +77,9 @@ class Ledger:
         entry.location = 0
         self._settle(entry.seq, location, entry.message.body_size)
 
-    def settle_octets(self, page: OpenPage, first: int) -> None:
-        """The messages of a page from `first` to where it is now are gone from the queue; some may not be stored."""
-        for index in range(first, page.at):
+    def settle_octets(self, page: OpenPage, start: int) -> None:
+        """The messages of a page from `start` to where it is now are gone from the queue; some may not be stored."""
+        for index in range(start, page.at):
             location = page.location(index)
             if location != 0:
                 self._settle(page.seq(index), location, page.body_size(index))
@@ -100,6 +100,7 @@ class Ledger:
     def requeue(self, entry: Entry) -> None:
         """A stored message was given back."""
         self.counts[entry.seq] = entry.delivery_count
+        # In no group: that it was delivered is so whatever becomes of the transaction, and no message is lost by it.
         write_numbers(self._journal.out, REQUEUE, 0, self.queue_id, entry.seq, entry.delivery_count)
 
     def purge(self, last: int) -> None:

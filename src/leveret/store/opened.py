@@ -145,7 +145,7 @@ class Opened:
     def start(
         self,
         call_soon: Callable[..., object],
-        on_synced: Callable[[], None],
+        on_progress: Callable[[], None],
         on_failed: Callable[[BaseException], None],
         sync: bool,
     ) -> None:
@@ -153,7 +153,7 @@ class Opened:
         committer = Committer(self._definitions, call_soon, sync)
         spiller = Committer(self._definitions, call_soon, sync)
         self._committers = [committer, spiller]
-        self.store.open(committer, spiller, on_synced, on_failed)
+        self.store.open(committer, spiller, on_progress, on_failed)
 
     def leave(self) -> None:
         """Let the folder go as it was: the broker does not start."""

@@ -80,14 +80,14 @@ def page_out_all(store: "PagedStorage", queue: Queue) -> None:
         backlog.begin_paging(queue.next_seq)
     while backlog.back_count:
         page_out(store, queue)
-    backlog.give_back()
+    backlog.give_back_memory()
 
 
 def _add_to(pages: Pages, entry: Entry, queue: Queue, spill: Journal) -> None:
     location = entry.location
     if location == 0:
         check_placed(queue, entry)
-        location = spill.keep(entry.message, entry)
+        location = spill.write(entry.message, entry)
         queue.backlog.pages.spilled_count += 1
     if queue.message_expiry is not None:
         queue.message_expiry.paged_out(entry)
@@ -111,7 +111,7 @@ def evict(store: "PagedStorage", queue: Queue, entries: list[Entry]) -> None:
     for entry in entries:
         if entry.location == 0:
             check_placed(queue, entry)
-            entry.location = spill.keep(entry.message, entry)
+            entry.location = spill.write(entry.message, entry)
             queue.backlog.pages.spilled_count += 1
         entry.message = stub_of(entry.message.flags, entry.message.body_size)
 
@@ -190,7 +190,7 @@ class Filling(StubReading):
 
 
 class Fetching(StubReading):
-    """Stubs that have left their queue, whose content is needed once more."""
+    """Stubs that have left their queue, or copies of some in it, whose content is needed once more."""
 
     __slots__ = ("_done",)
 

@@ -31,7 +31,7 @@ class PagedStorage(Storage):
 
     def __init__(self, journal: Journal, spill: Journal, sizes: Sizes) -> None:
         Storage.__init__(self, sizes, journal)
-        self.pages = True
+        self.can_page = True
         self.journal = journal
         self.spill = spill
         self.failed: BaseException | None = None
@@ -49,7 +49,7 @@ class PagedStorage(Storage):
         """Have something read by the committer."""
         raise NotImplementedError
 
-    def is_over(self, error: BaseException | None) -> bool:
+    def is_ended(self, error: BaseException | None) -> bool:
         """Whether nothing more can be done: the committer has failed, or the files are closed."""
         raise NotImplementedError
 
@@ -85,7 +85,7 @@ class PagedStorage(Storage):
                 self.have_read(reading, partial(self._read, reading))
 
     def _read(self, reading: Readable, error: BaseException | None) -> None:
-        if self.is_over(error):
+        if self.is_ended(error):
             return
         if isinstance(reading, Fetching):
             self._fetch_count -= 1

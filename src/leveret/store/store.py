@@ -1,15 +1,15 @@
 """The store: the model's durable storage, made of the journal, the definitions and the committer.
 
 One batch is being written at a time; what is said meanwhile gathers in the next. A small one for which a client waits that
-is alone is written in the loop's own turn, where the disk is quick. `on_synced` is called on the loop when one is on disk,
-`on_failed` when one could not be: after that nothing is promised any more.
+is alone is written in the loop's own turn, where the disk is quick. `on_progress` is called on the loop when one
+is on disk, or something was read, `on_failed` when that could not be done: after that nothing is promised any more.
 
   the loop                                   │  the committer's thread               │  on disk
   ───────────────────────────────────────────┼───────────────────────────────────────┼──────────────────────────
   a definition changes ── row ────┐  flush   │  1  rows, one transaction ────────────┼─►  definitions.sqlite
   a message takes a place ────────┼─► batch ─┼─►2  records, written, then synced ────┼─►  journal-*.log
   a message has left ── record ───┘          │  │                                    │
-  confirms, answers  ◄── on_synced ◄─────────┼──┘  the batch's position is `synced`  │
+  confirms, answers  ◄── on_progress ◄───────┼──┘  the batch's position is `synced`  │
                                              │                                       │
   a queue needs its next page ── Reading ────┼─►  read and checked ◄─────────────────┼──  journal-*.log, spill-*.log
   Queue.loaded  ◄────────────────────────────┼──┘                                    │
@@ -20,8 +20,8 @@ is alone is written in the loop's own turn, where the disk is quick. `on_synced`
   what is live: placed in the next batch ◄───┼──┘  the file goes when that is synced │
 
   (1) Rows are committed before the journal's part of their batch, so that a queue is defined before a record names it.
-  (2) The row of a queue that is removed goes when all that it has dropped is where dead letters go, and one batch after
-      that: what has become of its messages must be on disk before. If that is in the batch that gathers, it ends there.
+  (2) A deleted queue's row is removed once its dead letters are published, in a later batch than the last of them: what
+      has become of its messages must be on disk before. If that is the batch that gathers, it is ended there.
   (3) Each batch with rows counts the changes, in both files; what is missing in one of them is found out at the next start.
 """
 
@@ -69,6 +69,7 @@ class Store(PagedStorage):
     """Everything durable of one broker."""
 
     __slots__ = (
+        "_announced_segment",
         "_change_count",
         "_changes",
         "_cleaning_reads",
@@ -76,14 +77,13 @@ class Store(PagedStorage):
         "_committer",
         "_ids",
         "_last_queue_id",
-        "_leaving",
         "_next_group",
         "_on_failed",
-        "_on_synced",
+        "_on_progress",
+        "_removed_queues",
         "_spiller",
         "_spilling_size",
         "_taken",
-        "_told_segment",
         "_writing",
         "_writing_size",
         "barriers",
@@ -100,7 +100,7 @@ class Store(PagedStorage):
         PagedStorage.__init__(self, journal, spill, sizes)
         self.synced = journal.synced
         self.compaction = Compaction(self)
-        # Whether messages wait for the disk before they are delivered, and those of which queues do.
+        # Whether messages wait for the disk before they are delivered, and what says so of each queue's.
         self.delivers_synced = False
         self.barriers: list[Barrier] = []
         # The ids of queues that recovery is about to make again.
@@ -108,13 +108,14 @@ class Store(PagedStorage):
         self.queues: dict[int, Queue] = {}
         self._ids: dict[tuple[str, str, str], int] = {}
         self._changes: list[Change] = []
-        # Queues that were removed, whose dead letters are on their way, and what their rows are called.
-        self._leaving: list[tuple[Queue, Key]] = []
-        # Batches that have ended and wait for the committer, and the one that has the last transaction.
+        # Deleted queues whose rows stay until their dead letters are published, and what those rows are called.
+        self._removed_queues: list[tuple[Queue, Key]] = []
+        # Batches that have ended and wait for the committer.
         self._taken: list[tuple[BatchToWrite, list[Change]]] = []
+        # The batch with the last COMMIT.
         self._committed_in = 0
         self._change_count = journal.mark[0]
-        self._told_segment = 0
+        self._announced_segment = 0
         # Messages in batches up to this one may have been delivered before.
         self.delivered_up_to = 0
         # The files are closed, and what the committers still say is of no use.
@@ -129,20 +130,20 @@ class Store(PagedStorage):
         self.open_groups: set[int] = set()
         self._last_queue_id = last_queue_id
         self._next_group = last_group
-        self._on_synced: Callable[[], None] = nothing
+        self._on_progress: Callable[[], None] = nothing
         self._on_failed: Callable[[BaseException], None] = nothing_more
 
     def open(
         self,
         committer: Committer,
         spiller: Committer,
-        on_synced: Callable[[], None],
+        on_progress: Callable[[], None],
         on_failed: Callable[[BaseException], None],
     ) -> None:
         """Begin to write: `spiller` what is never recovered, `committer` all else. The latter reads and removes, too."""
         self._committer = committer
         self._spiller = spiller
-        self._on_synced = on_synced
+        self._on_progress = on_progress
         self._on_failed = on_failed
 
     # What the model says
@@ -163,35 +164,35 @@ class Store(PagedStorage):
         # Dead letters stay in their vhost, so what is on its way goes too.
         self._changes.append(remove_vhost(vhost))
 
-    def adopt(self, queue: Queue, vhost: str, kind: str, value: dict[str, Any]) -> None:
+    def add_queue(self, queue: Queue, vhost: str, kind: str, value: dict[str, Any]) -> None:
         key = (kind, vhost, queue.name)
         queue_id = self.known_ids.pop(key, 0)
         if not queue_id:
             self._last_queue_id += 1
             queue_id = self._last_queue_id
             self.put(kind, vhost, queue.name, {**value, "id": queue_id})
-        self._make_room(key)
+        self._move_row_aside(key)
         self._ids[key] = queue_id
         queue.ledger = Ledger(self.journal, queue_id)
         if self.delivers_synced:
             queue.set_barrier(Barrier(self, queue))
         self.queues[queue_id] = queue
 
-    def abandon(self, queue: Queue, vhost: str, kind: str) -> None:
+    def remove_queue(self, queue: Queue, vhost: str, kind: str) -> None:
         self.queues.pop(ledger_of(queue).queue_id, None)
-        self._leaving.append((queue, (kind, vhost, queue.name)))
-        self._let_leave()
+        self._removed_queues.append((queue, (kind, vhost, queue.name)))
+        self._remove_finished_rows()
 
-    def has_left(self, queue: Queue) -> bool:
-        return all(leaving is not queue for leaving, _ in self._leaving)
+    def has_removed(self, queue: Queue) -> bool:
+        return all(removed is not queue for removed, _ in self._removed_queues)
 
-    def _let_leave(self) -> None:
-        """Remove the rows of queues that have nothing left to do."""
-        leaving, self._leaving = self._leaving, []
-        for queue, key in leaving:
+    def _remove_finished_rows(self) -> None:
+        """Remove the rows of deleted queues that have nothing left to do."""
+        removed, self._removed_queues = self._removed_queues, []
+        for queue, key in removed:
             # Its bindings' rows first: after a crash in between they must not be found by another queue of its name.
             if queue.dead or queue.bindings:
-                self._leaving.append((queue, key))
+                self._removed_queues.append((queue, key))
             else:
                 self._remove_row(queue, key)
 
@@ -206,10 +207,10 @@ class Store(PagedStorage):
             # In a vhost made anew, or declared again meanwhile, the name is another queue's.
             self._changes.append(remove(*leaving_key(key, ledger.queue_id)))
 
-    def _make_room(self, key: Key) -> None:
-        """A queue is declared under the name of one whose dead letters are on their way: that needs a row of its own."""
-        for queue, leaving in self._leaving:
-            if leaving == key:
+    def _move_row_aside(self, key: Key) -> None:
+        """A queue is declared under the name of a deleted one whose row is still needed: that gets another name."""
+        for queue, removed in self._removed_queues:
+            if removed == key:
                 value = {"auto_delete": queue.auto_delete, "arguments": queue.arguments, "id": ledger_of(queue).queue_id}
                 self.put(*leaving_key(key, ledger_of(queue).queue_id), value)
 
@@ -228,7 +229,7 @@ class Store(PagedStorage):
     def has_open_groups(self) -> bool:
         return bool(self.open_groups)
 
-    def enter(self, group: int) -> None:
+    def set_group(self, group: int) -> None:
         self.journal.group = group
 
     def commit(self, group: int) -> None:
@@ -270,8 +271,8 @@ class Store(PagedStorage):
         if self._committer is None or self.failed is not None:
             return
         try:
-            if self._leaving:
-                self._let_leave()
+            if self._removed_queues:
+                self._remove_finished_rows()
             self._flush_spill()
             self._flush_journal(at_once)
             self._read_waiting()
@@ -293,13 +294,13 @@ class Store(PagedStorage):
 
     def _spilt(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._spilling_size -= len(batch.data)
-        if self.is_over(error):
+        if self.is_ended(error):
             return
         self.spill.committed(batch)
         self._read_waiting()
         self.compaction.remove_cleaned()
         self.compaction.look(self.spill)
-        self._on_synced()
+        self._on_progress()
 
     def _flush_journal(self, at_once: bool) -> None:
         if self._writing or self._committer is None or self.failed is not None or self.position() <= self.synced:
@@ -322,9 +323,9 @@ class Store(PagedStorage):
         journal = self.journal
         segment = journal.current
         assert segment is not None
-        if segment.number != self._told_segment and segment.size > HEADER_SIZE:
-            # Its first batch is on disk: from now on it is missed if it is not there.
-            self._told_segment = segment.number
+        if segment.number != self._announced_segment and segment.size > HEADER_SIZE:
+            # Its first batch is written, so its file exists. The definitions say so: if it is gone later, that is found out.
+            self._announced_segment = segment.number
             self._changes.append(set_fact(LAST_BATCH, str(journal.batch)))
         changes, self._changes = self._changes, []
         if changes:
@@ -337,7 +338,7 @@ class Store(PagedStorage):
 
     def finish(self, definitions: DefinitionsFile) -> None:
         """Write and sync what is left, at the end and without the committer."""
-        self._let_leave()
+        self._remove_finished_rows()
         while self.position() > self.synced:
             batch, changes = self._taken.pop(0) if self._taken else self._take()
             if changes:
@@ -353,16 +354,16 @@ class Store(PagedStorage):
     def _written(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._writing = False
         self._writing_size = 0
-        if self.is_over(error):
+        if self.is_ended(error):
             return
         self.journal.committed(batch)
         self.synced = batch.number
         release_barriers(self)
         self.compaction.remove_cleaned()
         self.compaction.look(self.journal)
-        self._on_synced()
+        self._on_progress()
 
-    def is_over(self, error: BaseException | None) -> bool:
+    def is_ended(self, error: BaseException | None) -> bool:
         """Whether nothing more can be done: the committer has failed, or the files are closed."""
         if error is not None:
             self.fail(error)
@@ -373,7 +374,7 @@ class Store(PagedStorage):
         return self._committer is not None
 
     def fail(self, error: BaseException) -> None:
-        # What was waiting fails with it.
+        # The first time only: what fails after it fails because of it.
         if self.failed is None:
             self.failed = error
             self._on_failed(error)
@@ -389,7 +390,7 @@ class Store(PagedStorage):
 
     def read_done(self) -> None:
         self.compaction.remove_cleaned()
-        self._on_synced()
+        self._on_progress()
 
     def read_batch(self, clean: Clean) -> None:
         """Have the next batch read for this beside the committer, and go on with it then."""
@@ -401,9 +402,9 @@ class Store(PagedStorage):
     def _batch_read(self, clean: Clean, error: BaseException | None) -> None:
         if not clean.journal.spills:
             self._cleaning_reads = False
-        if not self.is_over(error):
+        if not self.is_ended(error):
             self.work.add(clean)
-            self._on_synced()
+            self._on_progress()
 
     def remove_file(self, removal: Removal, sync: bool) -> None:
         if self._committer is not None:
@@ -414,9 +415,9 @@ class Store(PagedStorage):
             # What stays would come back: what was said of it goes with the segments behind it.
             self.fail(error)
 
-    def tidy(self, short: bool) -> None:
+    def tidy(self, space_is_low: bool) -> None:
         """Look for files that could go; with `short`, also for those of which some is live."""
-        self.compaction.short = short
+        self.compaction.space_is_low = space_is_low
         if self._committer is None or self.failed is not None:
             return
         if self.journal.is_idle(IDLE_SPARE) and not self._writing:

@@ -34,7 +34,7 @@ def channel_view(request: Request, client: Client, channel: Channel) -> JsonObje
         "confirm": confirms is not None,
         "transactional": transaction is not None,
         "prefetch_count": channel.consumers.prefetch.count_limit,
-        "global_prefetch_count": channel.shared.count_limit,
+        "global_prefetch_count": channel.channel_window.count_limit,
         "consumer_count": len(channel.consumers),
         "messages_unacknowledged": channel.unacked.count,
         "messages_unconfirmed": 0 if confirms is None else confirms.published - confirms.told,

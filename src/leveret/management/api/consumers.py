@@ -30,7 +30,7 @@ def consumer_view(request: Request, channel: Channel, consumer: Subscriber) -> J
         "prefetch_count": consumer.window.count_limit,
         "priority": consumer.priority,
         "arguments": to_json(consumer.arguments),
-        "consumer_timeout": request.broker.settings.ack_timeout_ms if own is None else own,
+        "consumer_timeout": request.broker.settings.consumer_timeout_ms if own is None else own,
     }
 
 

@@ -69,7 +69,7 @@ async def get_messages(request: Request) -> list[JsonObject]:
     client = client_of(request)
     queue = queue_to_get_from(client.channel, name)
     getting = Get(client, queue, how, parse_count(count, "count"), parse_format(request.body))
-    request.node.do(lambda: queue.used(request.broker.now))
+    request.node.do(lambda: queue.renew_expiry(request.broker.now))
     try:
         await take_all(request.node, queue, getting.take_some)
     finally:

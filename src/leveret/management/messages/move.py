@@ -51,12 +51,12 @@ class Move:
         work = self._node.broker.work
         work.storage.write_places()
         group = work.storage.begin_group()
-        work.storage.enter(group)
+        work.storage.set_group(group)
         try:
             return self._move_piece()
         finally:
             work.storage.write_places()
-            work.storage.enter(0)
+            work.storage.set_group(0)
             work.storage.commit(group)
 
     def _move_piece(self) -> bool:
@@ -110,12 +110,12 @@ def to_exchange(vhost: VirtualHost, rights: Rights, exchange: Exchange, routing_
         except AccessRefused:
             return LEFT
         queues = vhost.router.route_all(exchange, keys, properties)
-        if not queues and not vhost.router.keeps():
+        if not queues and not vhost.router.has_keepers():
             return LEFT
         anew = readdressed(message, make_origin(exchange.name, key))
         exchange.counters.publish_in += 1
         exchange.counters.publish_out += len(queues)
-        vhost.router.keep(anew, now)
+        vhost.router.give_to_keepers(anew, now)
         for queue in queues:
             queue.counters.breakdown_for(exchange.counters).publish += 1
         taken = [push(queue, anew, now) for queue in queues]

@@ -57,7 +57,7 @@ def channel_values(channel: Channel) -> tuple[int, ...]:
         0 if transaction is None else len(transaction.publishes),
         0 if transaction is None else len(transaction.entries()),
         channel.consumers.prefetch.count_limit,
-        channel.shared.count_limit,
+        channel.channel_window.count_limit,
     )
 
 
