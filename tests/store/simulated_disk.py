@@ -131,17 +131,11 @@ class SimulatedFile:
             raise OSError(errno.EBADF, "Bad file descriptor", self.name)
 
 
-class SimulatedDisk:
-    """One folder. `faults` are errors to raise by the name of what is asked for: write, sync, create, remove…
-
-    `unreadable` are parts of files, from here to there.
-    """
+class Power:
+    """What a disk runs on. `faults` are errors to raise by the name of what is asked for: write, sync, create, remove…"""
 
     def __init__(self) -> None:
-        self.files: dict[str, Content] = {}
-        self._safe: dict[str, Content] = {}
         self.faults: dict[str, OSError] = {}
-        self.unreadable: dict[str, list[tuple[int, int]]] = {}
         self.cut = False
         self.steps_left: int | None = None
 
@@ -155,6 +149,16 @@ class SimulatedDisk:
             self.steps_left -= 1
             self.cut = self.steps_left < 0
         return self.cut
+
+
+class SimulatedDisk(Power):
+    """One folder. `unreadable` are parts of files, from here to there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, Content] = {}
+        self._safe: dict[str, Content] = {}
+        self.unreadable: dict[str, list[tuple[int, int]]] = {}
 
     # As Disk
 
@@ -177,6 +181,8 @@ class SimulatedDisk:
         return self.open(name)
 
     def open(self, name: str) -> SimulatedFile:
+        if name not in self.files:
+            raise FileNotFoundError(name)
         return SimulatedFile(self, name, self.files[name])
 
     def remove(self, name: str) -> None:
@@ -200,6 +206,10 @@ class SimulatedDisk:
 
     def free_bytes(self) -> int:
         return 1 << 40
+
+    def damage(self, name: str, at: int) -> None:
+        """Change an octet of a file."""
+        self.files[name].now[at] ^= 1
 
     # The power cut
 
