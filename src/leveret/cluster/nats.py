@@ -10,12 +10,13 @@
   (4) The class of an error says what is known of the outcome: Refused and Down, nothing has come of it; Unknown, it may have
       been done, or be done later, or not.
 
-For one thread at a time, and never in the loop. Knows nothing of what is stored.
+For one thread at a time but for `interrupt`, and never in the loop. Knows nothing of what is stored.
 """
 
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
@@ -153,6 +154,12 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
+    def interrupt(self) -> None:
+        """Have whoever waits in another thread fail."""
+        # It may have ended by itself.
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def send(self, data: bytes, deadline: float) -> None:
         self._socket.settimeout(left_until(deadline))
         self._socket.sendall(data)
@@ -225,6 +232,12 @@ class Client:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def interrupt(self) -> None:
+        """Have a request that waits in another thread fail."""
+        connection = self._connection
+        if connection is not None:
+            connection.interrupt()
 
     def _connect(self, deadline: float) -> Connection:
         """A connection that works; Down if there is none."""

@@ -112,9 +112,15 @@ class Stream:
             )
         )
 
-    def close(self) -> None:
-        """Wait for nothing any more. What is still asked in other threads fails."""
+    def give_up(self) -> None:
+        """Have whatever waits in other threads fail, now and later."""
         self._given_up.set()
+        self._writer.interrupt()
+        self._reader.interrupt()
+
+    def close(self) -> None:
+        """Let the connections go; nobody appends any more."""
+        self.give_up()
         self._writer.close()
         with self._reading:
             self._reader.close()
@@ -168,14 +174,15 @@ class Stream:
             self._seen.write(self.last_seq)
 
     def _fetch_next(self, last_seq: int) -> list[Stored]:
-        """The next messages; what is in none of the replicas is said and passed over."""
+        """The next messages. What was purged meanwhile is passed over, and what no replica has, which is said."""
         seq = self.last_seq + 1
         try:
             with self._reading:
                 return self._fetch(seq, READ_COUNT, READ_SIZE)
         except Missing:
             if self.first_seq > seq:
-                raise
+                self.last_seq = self.first_seq - 1
+                return []
         log.error("%s: message %d of %d is missing", self.name, seq, last_seq)
         self.last_seq = seq
         return []
@@ -255,27 +262,29 @@ class Stream:
     def _append(self, headers: dict[str, str], octets: bytes | memoryview) -> int:
         headers = {EPOCH: str(self.epoch), WRITER: self._writer_id, **headers}
         deadline = monotonic() + self._patience_s
+        doubtful = False
         while True:
             try:
-                seq = self._writer.append(self.subject, headers, octets, self.last_seq)
-                break
+                return self._stored(self._writer.append(self.subject, headers, octets, self.last_seq))
             except Refused:
-                # It may be ours that is in the way: of an attempt whose answer was lost.
-                if self._state(self._writer).last_seq <= self.last_seq or not self._is_ours(self.last_seq + 1):
-                    raise
-                seq = self.last_seq + 1
-                break
+                # What is in the way may be ours, of an attempt whose answer was lost.
+                if self._state(self._writer).last_seq > self.last_seq and doubtful and self._is_ours(self.last_seq + 1):
+                    return self._stored(self.last_seq + 1)
+                raise
             except (Unknown, Down, Fault) as error:
                 if isinstance(error, Fault) and error.code not in UNAVAILABLE:
                     raise
+                doubtful = True
                 log.warning("%s: %s; its tail is read", self.name, error)
                 if self._given_up.wait(PAUSE_S) or monotonic() > deadline:
                     raise
                 if self._state(self._writer).last_seq > self.last_seq:
-                    if not self._is_ours(self.last_seq + 1):
-                        raise Refused(f"{self.name}: {self.last_seq + 1} is another's") from error
-                    seq = self.last_seq + 1
-                    break
+                    if self._is_ours(self.last_seq + 1):
+                        return self._stored(self.last_seq + 1)
+                    raise Refused(f"{self.name}: message {self.last_seq + 1} is another's") from error
+
+    def _stored(self, seq: int) -> int:
+        """It is committed as this message."""
         if seq != self.last_seq + 1:
             raise Lost(f"{self.name}: a message was stored as {seq} behind {self.last_seq}")
         self.last_seq = seq

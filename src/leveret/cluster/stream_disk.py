@@ -157,9 +157,15 @@ class StreamDisk(Disk):
         """Read on to the end of the stream, and know which files there are then."""
         for message in self.stream.read_on():
             self._apply(message)
-        # Purged meanwhile, by whoever led.
+        self.forget_purged()
+
+    def forget_purged(self) -> bool:
+        """Forget files that whoever led before has removed meanwhile; whether there were any."""
         first_seq = self.stream.first_seq
-        self._runs = {name: run for name, run in self._runs.items() if run.last_seq >= first_seq}
+        kept = {name: run for name, run in self._runs.items() if run.last_seq >= first_seq}
+        some = len(kept) < len(self._runs)
+        self._runs = kept
+        return some
 
     def _apply(self, message: Stored) -> None:
         name = message.headers.get(FILE)

@@ -323,9 +323,8 @@ class Store(PagedStorage):
         segment = journal.current
         assert segment is not None
         if segment.number != self._told_segment and segment.size > HEADER_SIZE:
-            # Its first batch is on disk: from now on it is missed if it is not there.
             self._told_segment = segment.number
-            self._changes.append(set_fact(LAST_BATCH, str(journal.batch)))
+            self.segment_begun()
         changes, self._changes = self._changes, []
         if changes:
             self._change_count += 1
@@ -335,12 +334,22 @@ class Store(PagedStorage):
             changes.append(set_fact(LAST_BATCH, str(journal.batch)))
         return journal.take(), changes
 
+    def segment_begun(self) -> None:
+        """The first batch of the segment is on disk: from now on it is missed if it is not there."""
+        self._changes.append(set_fact(LAST_BATCH, str(self.journal.batch)))
+
     def finish(self, definitions: DefinitionsFile) -> None:
         """Write and sync what is left, at the end and without the committer."""
+        self.finish_journal(definitions)
+        definitions.change([set_fact(LAST_BATCH, str(self.synced))])
+
+    def finish_journal(self, definitions: DefinitionsFile | None) -> None:
+        """The same of the journal and the rows that go with it."""
         self._let_leave()
         while self.position() > self.synced:
             batch, changes = self._taken.pop(0) if self._taken else self._take()
             if changes:
+                assert definitions is not None
                 definitions.change(changes)
             batch.write()
             batch.sync()
@@ -348,7 +357,6 @@ class Store(PagedStorage):
             self.synced = batch.number
         # With `sync = "os"` nothing else has been synced.
         self.journal.sync()
-        definitions.change([set_fact(LAST_BATCH, str(self.synced))])
 
     def _written(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._writing = False
