@@ -2,6 +2,7 @@
 
 import queue
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,8 @@ NOW = 1_700_000_000_000
 
 
 def new_log(engine: Engine, name: str, **options: Any) -> None:
-    stream = Stream(engine.address, name)
-    stream.create(**options)
-    stream.close()
+    with closing(Stream(engine.address, name)) as stream:
+        stream.create(**options)
 
 
 class Leader:

@@ -40,8 +40,9 @@ KEPT_SIZE = 2 << 20
 EPOCH = "Leveret-Epoch"
 WRITER = "Leveret-Writer"
 
-# JetStream's codes: no such stream; the cluster, or the stream in it, has no leader just now.
+# JetStream's codes: no such stream; not enough servers are there; the cluster, or the stream in it, has no leader just now.
 NOT_FOUND = 10059
+NO_PEERS = 10005
 UNAVAILABLE = (10008, 10009, 10074, 10118)
 
 T = TypeVar("T")
@@ -109,7 +110,8 @@ class Stream:
                 allow_direct=True,
                 deny_delete=True,
                 **found,
-            )
+            ),
+            (NO_PEERS, *UNAVAILABLE),
         )
 
     def give_up(self) -> None:
