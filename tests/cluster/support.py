@@ -74,6 +74,9 @@ CUT = "cut"
 CUT_BEFORE = "cut before"
 # It is answered with 404 in place of the server.
 NOT_FOUND = "not found"
+# It is answered as if another message were the last one.
+REFUSE = "refuse"
+WRONG_SEQUENCE = b'{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 0"},"stream":"s","seq":0}'
 
 
 class Proxy:
@@ -170,9 +173,11 @@ class Passage:
         if what == NOT_FOUND:
             head = b"NATS/1.0 404 Message Not Found\r\n\r\n"
             self._client.sendall(b"HMSG %s 0 %d %d\r\n%s\r\n" % (reply, len(head), len(head), head))
+        if what == REFUSE:
+            self._client.sendall(b"MSG %s 0 %d\r\n%s\r\n" % (reply, len(WRONG_SEQUENCE), WRONG_SEQUENCE))
         if what in (LOSE_ANSWER, CUT):
             self._answers[reply] = what
-        return what not in (LOSE, NOT_FOUND)
+        return what not in (LOSE, NOT_FOUND, REFUSE)
 
     def _responses(self) -> None:
         with self._server.makefile("rb") as read:

@@ -123,7 +123,7 @@ def test_rivals_lose_double_and_disorder_nothing(leaders: list[Leader]) -> None:
     for rival in rivals:
         rival.start()
     # One of them is given a turn that it does not take any more. The other one leads on until somebody else does.
-    assert rivals[TAKEOVERS % 2].over.wait(PATIENCE_S)
+    assert rivals[TAKEOVERS % 2].over.wait(PATIENCE_S + TAKEOVERS)
     final = leaders[2].lead()
     for rival in rivals:
         rival.turn.release()

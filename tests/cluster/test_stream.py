@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.support import CUT, CUT_BEFORE, LOSE, LOSE_ANSWER, NOT_FOUND, Proxy, new_name
+from tests.cluster.support import CUT, CUT_BEFORE, LOSE, LOSE_ANSWER, NOT_FOUND, REFUSE, Proxy, new_name
 
 from leveret.cluster.engine import Engine
 from leveret.cluster.nats import Address, Client, Down, Fault, Unknown
@@ -145,6 +145,17 @@ def test_lost_ack_stores_once_and_the_tail_is_read_before(
     assert shaky.append({}, b"y") == 3
     with opened(engine.address, shaky.name) as other:
         assert contents(other) == [b"", b"x", b"y"]
+
+
+def test_refusal_with_nothing_in_the_way_is_none(shaky: Stream, proxy: Proxy) -> None:
+    """SPEC §11.3: a server that was just elected may not have stored all that it was given; that deposes nobody."""
+    proxy.once("leveret.log.", REFUSE, 3)
+    assert shaky.append({}, b"x") == 2
+    assert shaky.append({}, b"y") == 3
+    shaky._patience_s = SHORT_S
+    proxy.rule = lambda subject: REFUSE if "leveret.log." in subject else "pass"
+    with pytest.raises(Deposed):
+        shaky.append({}, b"z")
 
 
 def test_lost_ack_of_an_epoch_is_no_refusal(engine: Engine, name: str, proxy: Proxy) -> None:

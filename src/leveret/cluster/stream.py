@@ -24,7 +24,7 @@ from errno import EIO
 from time import monotonic
 from typing import TypeVar
 
-from leveret.cluster.nats import Address, Client, Down, Fault, Refused, State, Stored, Unknown
+from leveret.cluster.nats import Address, Client, Down, Fault, Placed, Refused, State, Stored, Unknown
 from leveret.cluster.seen import Seen
 
 PATIENCE_S = 30.0
@@ -44,6 +44,9 @@ WRITER = "Leveret-Writer"
 NOT_FOUND = 10059
 NO_PEERS = 10005
 UNAVAILABLE = (10008, 10009, 10074, 10118)
+
+# Heard, with the stream's name behind it, when another server leads one.
+LEADER_ELECTED = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED"
 
 T = TypeVar("T")
 
@@ -113,6 +116,17 @@ class Stream:
             ),
             (NO_PEERS, *UNAVAILABLE),
         )
+
+    def placed(self) -> Placed:
+        """Which servers have it, and which of them leads; "" if none does just now."""
+        with self._reading:
+            found = self._patiently(lambda: self._reader.ask_jetstream(f"STREAM.INFO.{self.name}")).cluster
+        return found or Placed()
+
+    def move_to(self, node: str) -> None:
+        """Have the server of this node lead it, which must have it: there appending is quickest."""
+        with self._reading:
+            self._reader.ask_jetstream(f"STREAM.LEADER.STEPDOWN.{self.name}", placement={"preferred": node})
 
     def give_up(self) -> None:
         """Have whatever waits in other threads fail, now and later."""
@@ -269,10 +283,14 @@ class Stream:
             try:
                 return self._stored(self._writer.append(self.subject, headers, octets, self.last_seq))
             except Refused:
-                # What is in the way may be ours, of an attempt whose answer was lost.
-                if self._state(self._writer).last_seq > self.last_seq and doubtful and self._is_ours(self.last_seq + 1):
-                    return self._stored(self.last_seq + 1)
-                raise
+                if self._state(self._writer).last_seq > self.last_seq:
+                    # What is in the way may be ours, of an attempt whose answer was lost.
+                    if doubtful and self._is_ours(self.last_seq + 1):
+                        return self._stored(self.last_seq + 1)
+                    raise
+                # Nothing is in the way: what was before us, or who has just been elected, is not there yet.
+                if self._given_up.wait(SHORT_PAUSE_S) or monotonic() > deadline:
+                    raise
             except (Unknown, Down, Fault) as error:
                 if isinstance(error, Fault) and error.code not in UNAVAILABLE:
                     raise
