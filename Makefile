@@ -44,6 +44,7 @@ model: $(VENV)/.tools $(VENV)/.installed
 soak: packages $(VENV)/.tools $(VENV)/.installed
 	SOAK_SEEDS=300 $(BIN)/python -m pytest -q tests/store/test_power_cut.py tests/store/test_page_transfer.py tests/store/test_backup.py
 	SOAK_KILLS=500 SOAK_CUTS=300 SOAK_FAULTS=10 SOAK_SPACE=20000000000 $(BIN)/python -m pytest -q tests/crash
+	SOAK_TAKEOVERS=300 $(BIN)/python -m pytest -q tests/cluster/test_rivals.py
 	SOAK_FAIRNESS=5 $(BIN)/python -m pytest -q tests/bench/soak_fairness.py
 
 coverage: $(VENV)/.tools $(VENV)/.installed

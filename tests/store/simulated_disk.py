@@ -157,18 +157,11 @@ class SimulatedFile:
             raise OSError(errno.EBADF, "Bad file descriptor", self.name)
 
 
-class SimulatedDisk:
-    """One folder. `faults` are errors to raise by the name of what is asked for: write, sync, create, remove…
+class Power:
+    """What a disk runs on. `faults` are errors to raise by the name of what is asked for: write, sync, create, remove…"""
 
-    `unreadable` are parts of files, from here to there. One that `makes_room` has it behind files where it is asked for.
-    """
-
-    def __init__(self, makes_room: bool = False) -> None:
-        self.makes_room = makes_room
-        self.files: dict[str, Content] = {}
-        self._safe: dict[str, Content] = {}
+    def __init__(self) -> None:
         self.faults: dict[str, OSError] = {}
-        self.unreadable: dict[str, list[tuple[int, int]]] = {}
         self.cut = False
         self.steps_left: int | None = None
 
@@ -182,6 +175,20 @@ class SimulatedDisk:
             self.steps_left -= 1
             self.cut = self.steps_left < 0
         return self.cut
+
+
+class SimulatedDisk(Power):
+    """One folder. `unreadable` are parts of files, from here to there.
+
+    One that `makes_room` has it behind files where it is asked for.
+    """
+
+    def __init__(self, makes_room: bool = False) -> None:
+        super().__init__()
+        self.makes_room = makes_room
+        self.files: dict[str, Content] = {}
+        self._safe: dict[str, Content] = {}
+        self.unreadable: dict[str, list[tuple[int, int]]] = {}
 
     # As Disk
 
@@ -204,6 +211,8 @@ class SimulatedDisk:
         return self.open(name)
 
     def open(self, name: str) -> SimulatedFile:
+        if name not in self.files:
+            raise FileNotFoundError(name)
         return SimulatedFile(self, name, self.files[name])
 
     def remove(self, name: str) -> None:
@@ -227,6 +236,10 @@ class SimulatedDisk:
 
     def free_bytes(self) -> int:
         return 1 << 40
+
+    def damage(self, name: str, at: int) -> None:
+        """Change an octet of a file."""
+        self.files[name].now[at] ^= 1
 
     # The power cut
 

@@ -1,7 +1,7 @@
 """A broker with a store over a simulated disk, and what its queues hold, read off into dictionaries."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -153,8 +153,11 @@ class StandIn(Committer):
 class Rig:
     """A broker, its store and the disk below; `failures` are what the store has said it failed for.
 
-    With `apart` the spill has a committer of its own, which is held: `spiller`. Else both are one.
+    With `apart` the spill has a committer of its own, which is held: `spiller`. Else both are one. Without a disk it has a
+    new one: suites of the journal run on a simulated folder, and on a stream.
     """
+
+    new_disk: Callable[[], Any] = SimulatedDisk
 
     def __init__(
         self,
@@ -171,7 +174,7 @@ class Rig:
         settings = Settings()
         # Each broker lends from a shared window of its own.
         settings.sizes = settings.sizes if sizes is None else same_sizes(sizes)
-        self.disk = cast(SimulatedDisk, disk or SimulatedDisk())
+        self.disk = cast(SimulatedDisk, disk or Rig.new_disk())
         self.definitions = Definitions(self.disk, history)
         self.opened = Opened(cast(Disk, self.disk), self.definitions, settings, now, segment_size)
         self.store = self.opened.store

@@ -269,8 +269,7 @@ def test_file_found_damaged_while_it_is_cleaned_is_kept_aside(rig: Rig, caplog: 
     """SPEC §8.1: what cannot be copied because it is damaged is said, and its file is kept."""
     rig.publish(letter(b"old", "old"))
     rig.settle_down()
-    content = rig.disk.files["journal-00000001.log"]
-    content.now[content.now.index(b"old")] ^= 1
+    rig.disk.damage("journal-00000001.log", rig.disk.files["journal-00000001.log"].now.index(b"old"))
     with caplog.at_level(logging.ERROR):
         through(rig, 60)
     assert "journal-00000001.log: 1 messages are damaged and could not be copied" in caplog.text

@@ -1,24 +1,33 @@
-"""The seam: a real folder, and the simulated one, which must do the same."""
+"""The seam: a real folder, a stream, and the simulated folder, which must do the same."""
 
 import errno
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.store.simulated_disk import PowerCut, SimulatedDisk
+from tests.store.stream_power import Streams
 
+from leveret.cluster.stream_disk import StreamDisk
 from leveret.store import disk as seam
 from leveret.store.disk import Disk
 
 
-@pytest.fixture(params=["real", "simulated"])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk | SimulatedDisk:
+@pytest.fixture(params=["real", "simulated", "stream"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk | SimulatedDisk]:
     if request.param == "simulated":
-        return SimulatedDisk()
+        yield SimulatedDisk()
+        return
+    if request.param == "stream":
+        streams = Streams(request.getfixturevalue("nats").address, tmp_path)
+        yield StreamDisk(streams.make(), tmp_path)
+        streams.close()
+        return
     disk = Disk(tmp_path / "data")
     assert disk.lock()
     (tmp_path / "data" / "lock").unlink()
-    return disk
+    yield disk
 
 
 def test_file_grows_at_its_end(disk: Disk | SimulatedDisk) -> None:
@@ -81,18 +90,30 @@ def test_file_without_room_is_written_all_the_same(tmp_path: Path, monkeypatch: 
     file.close()
 
 
-def test_files_are_made_once_renamed_and_removed(disk: Disk | SimulatedDisk) -> None:
+def test_files_are_made_once_and_removed(disk: Disk | SimulatedDisk) -> None:
     """SPEC §8.1: a file that is there is never taken for a new one."""
     for name in ("b", "a"):
         disk.create(name).close()
     assert disk.names() == ["a", "b"]
     with pytest.raises(FileExistsError):
         disk.create("a")
-    disk.rename("a", "c")
     disk.remove("b")
     disk.sync_folder()
-    assert disk.names() == ["c"]
+    assert disk.names() == ["a"]
+    with pytest.raises(FileNotFoundError):
+        disk.remove("b")
+    with pytest.raises(FileNotFoundError):
+        disk.open("b")
     assert disk.free_bytes() > 0
+
+
+def test_renamed_file_has_its_old_name_no_more(disk: Disk | SimulatedDisk) -> None:
+    """SPEC §8.1: a damaged file is out of the way; whoever has it open reads on."""
+    file = disk.create("a")
+    file.write(b"one")
+    disk.rename("a", "c")
+    assert "a" not in disk.names()
+    assert file.read(0, 10) == b"one"
 
 
 @pytest.mark.parametrize("what", ["read", "write", "sync", "size", "truncate", "close"])

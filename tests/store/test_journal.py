@@ -219,6 +219,7 @@ def test_message_in_more_queues_than_fit_a_record_is_written_in_pieces(rig: Rig)
     assert sum(pieces) == 2202
 
 
+@pytest.mark.files_only("a stream has no files that another program could remove")
 def test_file_that_was_removed_is_written_again(caplog: pytest.LogCaptureFixture) -> None:
     """SPEC §8.2: what is confirmed later is in a file that has a name, with all that was in it before."""
     rig = Rig()

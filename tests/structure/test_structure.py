@@ -34,7 +34,21 @@ ALLOWED = {
     "client": {"errors", "uri", "wire"},
     # What they are is the model's, how they are run is theirs.
     "shovel": {"errors", "uri", "wire", "broker", "client"},
-    "server": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "store", "client", "shovel"},
+    # A replicated queue's log is a store on a stream.
+    "cluster": {"errors", "broker", "store"},
+    "server": {
+        "errors",
+        "terms",
+        "uri",
+        "wire",
+        "broker",
+        "definitions",
+        "protocol",
+        "store",
+        "cluster",
+        "client",
+        "shovel",
+    },
     "management": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "shovel", "store"},
     # A user of any broker, too.
     "work": {"errors", "uri", "wire", "client"},
@@ -75,6 +89,28 @@ def layer_faults(root: Path) -> Iterator[str]:
 
 def allowed(layer: str, rest: list[str]) -> bool:
     return rest[0] == layer or rest[0] in ALLOWED[layer] or ".".join(rest[:2]) in ALLOWED[layer]
+
+
+def optional_faults(root: Path) -> Iterator[str]:
+    """One node needs nothing of cluster/: others may import it in a function only, when a cluster is asked for."""
+    for path in modules(root):
+        if path.relative_to(root).parts[0] == "cluster":
+            continue
+        for node in at_import(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            if any(name.split(".")[:2] == [root.name, "cluster"] for name in names):
+                yield f"{path.name}:{node.lineno} imports cluster/ when it is imported itself"
+
+
+def at_import(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports that are carried out with a module's own."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from at_import(child)
 
 
 def size_faults(root: Path) -> Iterator[str]:
@@ -218,6 +254,11 @@ def test_layers_import_only_downwards() -> None:
     assert list(layer_faults(SOURCE)) == []
 
 
+def test_nothing_imports_the_cluster_but_functions() -> None:
+    """SPEC §11.4: one node needs none of it."""
+    assert list(optional_faults(SOURCE)) == []
+
+
 def test_every_layer_is_known() -> None:
     found = {path.relative_to(SOURCE).with_suffix("").parts[0] for path in modules(SOURCE)}
     assert found - {"__init__", "__main__"} == set(ALLOWED)
@@ -298,6 +339,24 @@ def test_import_upwards_is_found(tree: Path, name: str, text: str, fault: str) -
     (tree / name).parent.mkdir(exist_ok=True)
     (tree / name).write_text(text)
     assert list(layer_faults(tree)) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("from leveret.cluster.engine import Engine\n", True),
+        ("import leveret.cluster\n", True),
+        ("from leveret.cluster import engine\n", True),
+        ("try:\n    import leveret.cluster.nats\nexcept ImportError:\n    pass\n", True),
+        ("class A:\n    from leveret.cluster import nats\n", True),
+        ("def f():\n    from leveret.cluster import nats\n", False),
+        ("if TYPE_CHECKING:\n    from leveret.cluster import nats\n", False),
+        ("import leveret.clusters\n", False),
+    ],
+)
+def test_import_of_the_cluster_is_found(tree: Path, text: str, fault: bool) -> None:
+    (tree / "server/a.py").write_text(text)
+    assert bool(list(optional_faults(tree))) == fault
 
 
 def test_long_module_is_found(tree: Path) -> None:

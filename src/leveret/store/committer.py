@@ -45,9 +45,12 @@ class Job:
 
 
 class Committer:
-    """The thread. `call_soon` brings a call back to the loop. After a failure nothing is written any more."""
+    """The thread. `call_soon` brings a call back to the loop. After a failure nothing is written any more.
 
-    def __init__(self, definitions: DefinitionsFile, call_soon: Callable[..., object], sync: bool) -> None:
+    Without `definitions` none may change with a batch.
+    """
+
+    def __init__(self, definitions: DefinitionsFile | None, call_soon: Callable[..., object], sync: bool) -> None:
         self._definitions = definitions
         self._call_soon = call_soon
         self._sync = sync
@@ -103,9 +106,10 @@ class Committer:
                 self.batch_s += (time.perf_counter() - start - self.batch_s) / MEAN_OF
 
 
-def carry_out(job: Job, definitions: DefinitionsFile, sync: bool, traffic: Traffic) -> None:
+def carry_out(job: Job, definitions: DefinitionsFile | None, sync: bool, traffic: Traffic) -> None:
     """Do one job; without `sync`, have nothing synced but what takes the place of a file that is removed."""
     if job.changes:
+        assert definitions is not None
         definitions.change(job.changes)
         traffic.change_count += 1
     start = time.perf_counter()

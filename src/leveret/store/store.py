@@ -324,9 +324,8 @@ class Store(PagedStorage):
         segment = journal.current
         assert segment is not None
         if segment.number != self._announced_segment and segment.size > HEADER_SIZE:
-            # Its first batch is written, so its file exists. The definitions say so: if it is gone later, that is found out.
             self._announced_segment = segment.number
-            self._changes.append(set_fact(LAST_BATCH, str(journal.batch)))
+            self.segment_begun()
         changes, self._changes = self._changes, []
         if changes:
             self._change_count += 1
@@ -336,12 +335,22 @@ class Store(PagedStorage):
             changes.append(set_fact(LAST_BATCH, str(journal.batch)))
         return journal.take(), changes
 
+    def segment_begun(self) -> None:
+        """Its first batch is written, so its file exists. The definitions say so: if it is gone later, that is found out."""
+        self._changes.append(set_fact(LAST_BATCH, str(self.journal.batch)))
+
     def finish(self, definitions: DefinitionsFile) -> None:
         """Write and sync what is left, at the end and without the committer."""
+        self.finish_journal(definitions)
+        definitions.change([set_fact(LAST_BATCH, str(self.synced))])
+
+    def finish_journal(self, definitions: DefinitionsFile | None) -> None:
+        """The same of the journal and the rows that go with it."""
         self._remove_finished_rows()
         while self.position() > self.synced:
             batch, changes = self._taken.pop(0) if self._taken else self._take()
             if changes:
+                assert definitions is not None
                 definitions.change(changes)
             batch.write()
             batch.sync()
@@ -349,7 +358,6 @@ class Store(PagedStorage):
             self.synced = batch.number
         # With `sync = "os"` nothing else has been synced.
         self.journal.sync()
-        definitions.change([set_fact(LAST_BATCH, str(self.synced))])
 
     def _written(self, batch: BatchToWrite, error: BaseException | None) -> None:
         self._writing = False
