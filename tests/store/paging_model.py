@@ -51,14 +51,27 @@ class Known:
 
 
 class Eater(Consumer):
-    """A consumer that acknowledges when the test does."""
+    """A consumer that acknowledges when the test does; it may take messages as the octets they are."""
 
-    def __init__(self, life: "Life", prefetch_count: int) -> None:
+    def __init__(self, life: "Life", prefetch_count: int, octets: bool) -> None:
         Consumer.__init__(self, "eater", False, False, Window(prefetch_count))
         self._life = life
+        self._octets = octets
+
+    def takes_octets(self) -> bool:
+        return self._octets
 
     def deliver(self, entry: Entry) -> None:
         self._life.delivered(self.queue, entry)
+
+    def run_end(self, page: OpenPage, limit: int) -> int:
+        return min(page.count, page.at + limit)
+
+    def deliver_octets(self, page: OpenPage, first: int, end: int, entries: list[Entry]) -> None:
+        for index, entry in zip(range(first, end), entries, strict=True):
+            self._life.octets_count += 1
+            self._life.delivered(self.queue, read_octets(page, index))
+            self._life.unacked[-1] = entry
 
     def cancelled(self) -> None:
         self._life.eaters.pop(self.queue.name, None)
@@ -86,15 +99,13 @@ class Drinker(Consumer):
         self._life.delivered(self.queue, entry)
         self._life.forget_last(self.queue)
 
-    def deliver_octets(self, page: OpenPage, limit: int) -> None:
-        last = min(page.count, page.at + min(limit, self._left))
-        while page.at < last:
-            self._left -= 1
+    def run_end(self, page: OpenPage, limit: int) -> int:
+        return min(page.count, page.at + min(limit, self._left))
+
+    def deliver_octets(self, page: OpenPage, first: int, end: int, entries: list[Entry]) -> None:
+        for index in range(first, end):
             self._life.octets_count += 1
-            entry = read_octets(page, page.at)
-            page.at += 1
-            self._life.delivered(self.queue, entry)
-            self._life.forget_last(self.queue)
+            self.deliver(read_octets(page, index))
 
     def cancelled(self) -> None:
         self._life.eaters.pop(self.queue.name, None)
@@ -253,8 +264,10 @@ class Life:
         if eater is not None:
             cancel(queue, eater)
         else:
-            thirsty = self.choice.random() < 0.4
-            eater = Drinker(self, self.choice.choice([3, 30])) if thirsty else Eater(self, self.choice.choice([0, 5, 30]))
+            if self.choice.random() < 0.4:
+                eater = Drinker(self, self.choice.choice([3, 30]))
+            else:
+                eater = Eater(self, self.choice.choice([0, 5, 30]), self.choice.random() < 0.7)
             self.eaters[queue.name] = eater
             subscribe(queue, eater)
 

@@ -1,4 +1,4 @@
-"""Pages that stay octets: what a consumer without acknowledgement gets of them is what it would get otherwise."""
+"""Pages that stay octets: what a consumer gets of them is what it would get otherwise."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from tests.store.support import Rig, body, letter, opened_entries, read_octets
 
 from leveret.broker.consumer import Consumer, Window
 from leveret.broker.dispatch import dispatch, resume, subscribe
-from leveret.broker.message import Entry
+from leveret.broker.message import Entry, is_stub
 from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
@@ -21,39 +21,58 @@ SPARSE_FROM = 128 << 10
 
 
 class Drinker(Consumer):
-    """A consumer that takes octets, as many as it is told it may; `got` is what it got, `octets` how many of them so."""
+    """A consumer that takes octets, as many as it is told it may; `got` is what it got, `octets` how many of them so.
 
-    def __init__(self, may: int = 1 << 30, name: str = "drinker") -> None:
-        Consumer.__init__(self, name, True)
+    If it acknowledges, `unacked` is what it has not yet acknowledged.
+    """
+
+    def __init__(self, may: int = 1 << 30, name: str = "drinker", window: Window | None = None) -> None:
+        Consumer.__init__(self, name, window is None, window=window)
         self.may = may
         self.got: list[tuple[int, bytes]] = []
         self.octets = 0
         self.calls: list[int] = []
+        self.unacked: list[Entry] = []
 
     def can_take(self, size: int) -> bool:
-        return self.may > 0
+        return self.may > 0 and Consumer.can_take(self, size)
 
     def takes_octets(self) -> bool:
         return True
 
     def deliver(self, entry: Entry) -> None:
+        self._get(entry)
+        if not self.no_ack:
+            self.unacked.append(entry)
+
+    def _get(self, entry: Entry) -> None:
         self.may -= 1
         self.got.append((entry.seq, body(entry.message)))
 
-    def deliver_octets(self, page: OpenPage, limit: int) -> None:
-        last = min(page.count, page.at + min(limit, self.may))
-        self.calls.append(last - page.at)
-        while page.at < last:
-            self.deliver(read_octets(page, page.at))
+    def run_end(self, page: OpenPage, limit: int) -> int:
+        return min(page.count, page.at + min(limit, self.may))
+
+    def deliver_octets(self, page: OpenPage, first: int, end: int, entries: list[Entry]) -> None:
+        assert [entry.seq for entry in entries] == ([] if self.no_ack else [page.seq(index) for index in range(first, end)])
+        self.calls.append(end - first)
+        self.unacked += entries
+        for index in range(first, end):
+            self._get(read_octets(page, index))
             self.octets += 1
-            page.at += 1
+
+    def settle(self, count: int) -> None:
+        """Acknowledge the oldest."""
+        for entry in self.unacked[:count]:
+            self.queue.settle(entry)
+        del self.unacked[:count]
+        resume(self.queue, self)
 
     def cancelled(self) -> None:
         """Nobody asks."""
 
 
 class Acker(Consumer):
-    """A consumer that acknowledges."""
+    """A consumer that acknowledges, and takes no octets."""
 
     def __init__(self) -> None:
         Consumer.__init__(self, "acker", False, False, Window(3))
@@ -114,6 +133,132 @@ def test_what_was_not_taken_is_there_after_a_restart(which: str) -> None:
     assert [int(text) for text in rig.again().bodies("q")] == left
 
 
+@pytest.mark.parametrize("which", WHICH)
+@pytest.mark.parametrize("window", [(1, 0), (7, 0), (0, 0), (0, 6), (0, 20), (5, 25)], ids=str)
+def test_who_acknowledges_gets_no_more_than_its_window(which: str, window: tuple[int, int]) -> None:
+    """SPEC §8.5: and each message is in storage until it is acknowledged."""
+    rig = Rig(sizes=SIZES)
+    queue = deep(rig, WHICH[which])
+    count_limit, size_limit = window
+    most = min(count_limit or COUNT, size_limit // 6 or COUNT)
+    shared = Window(count_limit, size_limit)
+    drinker = Drinker(window=Window())
+    drinker.channel_window = shared
+    subscribe(queue, drinker)
+    while len(drinker.unacked) > 0 or not drinker.got:
+        rig.settle_down()
+        assert len(drinker.unacked) == min(most, queue.unacked_count + queue.ready_count) == queue.unacked_count
+        assert (
+            (shared.count, shared.size)
+            == (queue.unacked_count, 6 * queue.unacked_count)
+            == (
+                drinker.window.count,
+                drinker.window.size,
+            )
+        )
+        assert queue.unacked_bytes == shared.size
+        rig.check(drinker.unacked)
+        drinker.settle(3)
+    assert drinker.got == expected()
+    assert (drinker.octets > COUNT // 2) == (which != "both")
+    assert (queue.ready_count, queue.counters.deliver, queue.counters.ack) == (0, COUNT, COUNT)
+    rig.settle_down()
+    rig.check([])
+    assert rig.again().bodies("q") == []
+
+
+@pytest.mark.parametrize("which", ["transient", "persistent"])
+def test_what_was_handed_over_as_octets_can_be_given_back(which: str) -> None:
+    """It is read again, in order, before all that follows, and marked as delivered before."""
+    rig = Rig(sizes=SIZES)
+    queue = deep(rig, WHICH[which])
+    drinker = Drinker(window=Window(40))
+    subscribe(queue, drinker)
+    rig.settle_down()
+    assert [entry.seq for entry in drinker.unacked if is_stub(entry.message)][-1:] == [40]
+    given, drinker.unacked = drinker.unacked[15:], drinker.unacked[:15]
+    drinker.got.clear()
+    queue.requeue(given)
+    rig.settle_down()
+    rig.check(drinker.unacked)
+    assert (queue.ready_count, queue.unacked_count, queue.counters.redeliver) == (COUNT - 15, 15, 0)
+    drinker.window.count_limit = 0
+    resume(queue, drinker)
+    rig.settle_down()
+    assert drinker.got == expected(16)
+    assert [entry.seq for entry in drinker.unacked if entry.redelivered] == list(range(16, 41))
+    drinker.settle(COUNT)
+    rig.settle_down()
+    assert ledger_of(queue).counts == {}
+    rig.check([])
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_was_handed_over_as_octets_is_there_after_a_restart(clean: bool) -> None:
+    """As delivered before, after an unclean end with all the others."""
+    rig = Rig(sizes=SIZES)
+    queue = deep(rig, WHICH["persistent"])
+    drinker = Drinker(window=Window(40))
+    subscribe(queue, drinker)
+    rig.settle_down()
+    drinker.settle(11)
+    rig.settle_down()
+    if clean:
+        queue.requeue(drinker.unacked)
+        again = rig.restarted()
+    else:
+        again = rig.again()
+    left = again.ready(again.vhost.queues["q"])
+    assert [(entry.seq, body(entry.message)) for entry in left] == expected(12)
+    last = 51 if clean else COUNT
+    assert [entry.seq for entry in left if entry.redelivered] == list(range(12, last + 1))
+
+
+@pytest.mark.parametrize("which", ["transient", "persistent"])
+@pytest.mark.parametrize("what", ["purge", "delete", "reject"])
+def test_what_becomes_of_what_was_handed_over_as_octets(which: str, what: str) -> None:
+    rig = Rig(sizes=SIZES)
+    rig.queue("dead")
+    queue = rig.queue("q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    for number in range(1, COUNT + 1):
+        rig.publish(letter(b"%06d" % number, delivery_mode=2 if WHICH[which](number) else 1))
+    rig.settle_down()
+    drinker = Drinker(window=Window(40))
+    subscribe(queue, drinker)
+    rig.settle_down()
+    assert drinker.octets > 0
+    if what == "purge":
+        assert queue.purge() == COUNT - 40
+        queue.requeue(drinker.unacked)
+    elif what == "delete":
+        rig.vhost.remove_queue(queue)
+        queue.requeue(drinker.unacked)
+    else:
+        for entry in drinker.unacked:
+            queue.reject(entry)
+        rig.settle_down()
+        assert rig.bodies("dead") == [text for _, text in expected(last=40)]
+    rig.settle_down()
+    assert queue.ready_count == {"purge": 40, "delete": 0, "reject": COUNT - 40}[what]
+    rig.check([])
+
+
+def test_those_who_acknowledge_and_those_who_do_not_take_turns() -> None:
+    rig = Rig(sizes=SIZES)
+    queue = deep(rig, WHICH["transient"])
+    one, other = Drinker(name="one", window=Window()), Drinker(name="other")
+    rig.broker.work.budget.left = 0
+    subscribe(queue, one)
+    subscribe(queue, other)
+    rig.settle_down()
+    assert [seq % 2 for seq, _ in one.got] == [1] * (COUNT // 2)
+    assert sorted(one.got + other.got) == expected()
+    assert one.octets > 0
+    assert other.octets > 0
+    assert len(one.unacked) == queue.unacked_count == COUNT // 2
+    rig.check(one.unacked)
+
+
 def test_one_that_is_full_goes_on_where_it_stopped_and_others_come_behind() -> None:
     rig = Rig(sizes=SIZES)
     queue = deep(rig, WHICH["persistent"])
@@ -163,7 +308,7 @@ def test_a_spent_budget_is_a_rest_and_no_more() -> None:
     assert longest == 3
 
 
-def test_who_acknowledges_gets_entries_of_what_is_left() -> None:
+def test_who_wants_entries_gets_them_of_what_is_left() -> None:
     rig = Rig(sizes=SIZES)
     queue = deep(rig, WHICH["persistent"])
     drinker = Drinker(may=25)
@@ -180,9 +325,10 @@ def test_who_acknowledges_gets_entries_of_what_is_left() -> None:
 
 
 @pytest.mark.parametrize("what", ["get", "purge", "delete", "relieve", "policy"])
-def test_whatever_comes_in_between(what: str) -> None:
+@pytest.mark.parametrize("which", ["persistent", "transient"])
+def test_whatever_comes_in_between(what: str, which: str) -> None:
     rig = Rig(sizes=SIZES)
-    queue = deep(rig, WHICH["persistent"])
+    queue = deep(rig, WHICH[which])
     drinker = Drinker(may=25)
     subscribe(queue, drinker)
     rig.settle_down()

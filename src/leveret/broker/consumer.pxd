@@ -30,6 +30,7 @@ cdef class Consumer:
     cpdef bint can_take(self, Py_ssize_t size)
     cpdef bint hurrying(self, long long now)
     cpdef bint takes_octets(self) except -1
-    cpdef deliver_octets(self, OpenPage page, Py_ssize_t limit)
+    cpdef Py_ssize_t run_end(self, OpenPage page, Py_ssize_t limit) except -1
+    cpdef deliver_octets(self, OpenPage page, Py_ssize_t first, Py_ssize_t end, list entries)
     cpdef deliver(self, Entry entry)
     cpdef cancelled(self)

@@ -105,13 +105,17 @@ class Consumer:
         return False
 
     def takes_octets(self) -> bool:
-        """Whether it does not acknowledge, and takes messages as the octets they are."""
+        """Whether it takes messages as the octets they are."""
         return False
 
-    def deliver_octets(self, page: "OpenPage", limit: int) -> None:
-        """Send some of the first messages of this page to the client, one at least and `limit` at most.
+    def run_end(self, page: "OpenPage", limit: int) -> int:
+        """Up to where it takes the first messages of this page at once, if it has room: one at least, `limit` at most."""
+        raise NotImplementedError
 
-        They are gone from the page then. Must not call the queue.
+    def deliver_octets(self, page: "OpenPage", first: int, end: int, entries: "list[Entry]") -> None:
+        """Send the messages of this page from `first` to `end`, a run, to the client. Must not call the queue.
+
+        If it acknowledges, `entries` are they, as stubs.
         """
         raise NotImplementedError
 

@@ -15,8 +15,10 @@ cdef Consumer _who_can_take(Queue queue, Message message)
 cdef _reconsider(Queue queue)
 @cython.locals(entry=Entry, consumer=Consumer)
 cpdef dispatch(Queue queue)
-@cython.locals(page=OpenPage, budget=Budget, first=Py_ssize_t, at=Py_ssize_t, is_alone=bint, consumer=Consumer)
+@cython.locals(page=OpenPage, budget=Budget, first=Py_ssize_t, end=Py_ssize_t, is_alone=bint, consumer=Consumer)
 cdef _pass_octets(Queue queue)
+@cython.locals(end=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t, fits=bint)
+cdef Py_ssize_t _take_room(Consumer consumer, OpenPage page, Py_ssize_t limit) except -1
 @cython.locals(size=Py_ssize_t)
 cdef _send(Queue queue, Entry entry, Consumer consumer)
 

@@ -103,20 +103,38 @@ def dispatch(queue: Queue) -> None:
 
 
 def _pass_octets(queue: Queue) -> None:
-    """Give consumers that do not acknowledge what was read, without making a message and an entry of each."""
+    """Give consumers what was read, without making a message of each."""
     page: OpenPage = queue.backlog.opened[0]
     budget = queue.work.budget
-    start = page.at
     # Several take turns, one message each.
     is_alone = len(queue.rotation.everyone) == 1
     while page.at < page.count and budget.left > 0:
-        at = page.at
-        consumer = queue.rotation.next(page.body_size(at))
+        first = page.at
+        consumer = queue.rotation.next(page.body_size(first))
         if consumer is None:
+            return
+        end = _take_room(consumer, page, budget.left if is_alone else 1)
+        budget.left -= end - first
+        consumer.deliver_octets(page, first, end, queue.hand_over_octets(page, end, consumer))
+
+
+def _take_room(consumer: Consumer, page: OpenPage, limit: int) -> int:
+    """Take room in a consumer's windows for a run of the first messages of a page, of which one fits; where that ends."""
+    end = consumer.run_end(page, limit)
+    if consumer.no_ack:
+        return end
+    at = page.at
+    size = page.body_size(at)
+    fits = True
+    while fits:
+        consumer.window.take(size)
+        consumer.channel_window.take(size)
+        at += 1
+        if at == end:
             break
-        consumer.deliver_octets(page, budget.left if is_alone else 1)
-        budget.left -= page.at - at
-    queue.pass_octets(page, start)
+        size = page.body_size(at)
+        fits = consumer.window.fits(size) and consumer.channel_window.fits(size)
+    return at
 
 
 def _send(queue: Queue, entry: Entry, consumer: Consumer) -> None:

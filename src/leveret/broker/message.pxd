@@ -34,7 +34,10 @@ cdef class Entry:
 @cython.locals(message=Message)
 cpdef Message new_message(Origin origin, bytes content, Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t frame_size, long flags)
 
+cdef int STUBS_MAX
+
 cpdef bint is_stub(Message message)
+cpdef Message stub_of(long flags, Py_ssize_t body_size)
 
 @cython.locals(entry=Entry)
 cpdef Entry new_entry(Message message, long long seq)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from leveret.broker.consumer import Consumer
     from leveret.broker.queue import Queue
 
+STUBS_MAX = 4096
+
 
 class Origin:
     """Where messages were published to; shared by all messages of one route.
@@ -97,9 +99,24 @@ def new_message(origin: Origin, content: bytes, header_size: int, body_size: int
     return message
 
 
+NOWHERE = Origin("", "", b"")
+_STUBS: dict[tuple[int, int], Message] = {}
+
+
 def is_stub(message: Message) -> bool:
     """Whether the content is only in storage."""
     return message.header_size == 0
+
+
+def stub_of(flags: int, body_size: int) -> Message:
+    """What is known of a message without its content; shared by all that are alike."""
+    key = (flags, body_size)
+    stub = _STUBS.get(key)
+    if stub is None:
+        if len(_STUBS) >= STUBS_MAX:
+            _STUBS.clear()
+        stub = _STUBS[key] = new_message(NOWHERE, b"", 0, body_size, 1, flags)
+    return stub
 
 
 def new_entry(message: Message, seq: int) -> Entry:

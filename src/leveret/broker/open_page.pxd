@@ -1,5 +1,5 @@
 cimport cython
-from leveret.broker.message cimport Entry, Message, Origin, new_entry, new_message
+from leveret.broker.message cimport Entry, Message, Origin, new_entry, new_message, stub_of
 from leveret.octets cimport Octets, Room, put_u32, put_u64, u32_at, u64_at
 
 cdef int INDEX_SIZE
@@ -25,8 +25,6 @@ cdef class OpenPage:
     @cython.locals(p=Room)
     cpdef long long location(self, Py_ssize_t index) noexcept
     @cython.locals(p=Room)
-    cpdef forget_location(self, Py_ssize_t index)
-    @cython.locals(p=Room)
     cpdef Py_ssize_t content_at(self, Py_ssize_t index) noexcept
     @cython.locals(p=Room)
     cpdef Py_ssize_t content_size(self, Py_ssize_t index) noexcept
@@ -42,6 +40,8 @@ cdef class OpenPage:
     cpdef Origin origin(self, Py_ssize_t index)
     cpdef Entry first(self)
     cpdef list entries(self)
+    @cython.locals(message=Message, index=Py_ssize_t, flags=long, body_size=Py_ssize_t, entry=Entry, found=list)
+    cpdef list stubs(self, Py_ssize_t end)
     @cython.locals(entry=Entry)
     cdef Entry _entry(self, Py_ssize_t index)
     @cython.locals(p=Octets, at=Py_ssize_t, content=bytes, header_size=Py_ssize_t, body_size=Py_ssize_t, frame_size=Py_ssize_t)

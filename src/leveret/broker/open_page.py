@@ -1,4 +1,4 @@
-"""A page that was read and is octets still: messages that a consumer without acknowledgement gets as they are.
+"""A page that was read and is octets still: messages that consumers get as they are.
 
   index := seq u64 | location u64 | content at u64 | content size u32 | header size u32 | body size u32 | frame size u32
            | flags u32 | which origin u32
@@ -7,7 +7,7 @@ Whoever wants more than that has `entries` made of what is left. Only what has n
 in such a page. Knows nothing of files, queues or consumers.
 """
 
-from leveret.broker.message import Entry, Message, Origin, new_entry, new_message
+from leveret.broker.message import Entry, Message, Origin, new_entry, new_message, stub_of
 from leveret.octets import put_u32, put_u64, u32_at, u64_at
 
 INDEX_SIZE = 48
@@ -72,11 +72,6 @@ class OpenPage:
         p = self._index
         return u64_at(p, index * INDEX_SIZE + 8)
 
-    def forget_location(self, index: int) -> None:
-        """Storage has it no more."""
-        p = self._index
-        put_u64(p, index * INDEX_SIZE + 8, 0)
-
     def content_at(self, index: int) -> int:
         p = self._index
         return u64_at(p, index * INDEX_SIZE + 16)
@@ -115,6 +110,20 @@ class OpenPage:
         while self.at < self.count:
             found.append(self._entry(self.at))
             self.at += 1
+        return found
+
+    def stubs(self, end: int) -> list[Entry]:
+        """Entries of the first messages up to `end`, without their content, which is to be read again if it is asked for."""
+        found = []
+        message = stub_of(self.flags(self.at), self.body_size(self.at))
+        for index in range(self.at, end):
+            flags, body_size = self.flags(index), self.body_size(index)
+            # Neighbours are mostly alike.
+            if message.body_size != body_size or message.flags != flags:
+                message = stub_of(flags, body_size)
+            entry = new_entry(message, self.seq(index))
+            entry.location = self.location(index)
+            found.append(entry)
         return found
 
     def _entry(self, index: int) -> Entry:

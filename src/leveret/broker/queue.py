@@ -7,7 +7,7 @@ It is a deterministic machine: its state depends on the commands it was given an
   refuse                                    it does not
   pass_on, hand_over_new                    it goes to a consumer at once
   first, remove_first, hand_over, take,     the first one goes: to a consumer, by basic.get
-  pass_octets
+  hand_over_octets
   settle, reject, requeue                   it is acknowledged, not wanted, given back
   drop, drop_paged, expire, purge, delete   what is ready goes
   dead_letter_published                     what was dropped has arrived where dead letters go
@@ -283,14 +283,33 @@ class Queue:
         if self.ledger is not None or entry.location != 0:
             self._settle_stored(entry)
 
-    def pass_octets(self, page: OpenPage, start: int) -> None:
-        """Consumers that do not acknowledge were given the messages of the first opened page from `start` to where it is."""
-        count = page.at - start
+    def hand_over_octets(self, page: OpenPage, end: int, consumer: Consumer) -> list[Entry]:
+        """A consumer has the messages of the first opened page up to `end`.
+
+        Unacknowledged from now on, as stubs, which are returned, or gone if that consumer does not acknowledge.
+        """
+        first = page.at
+        entries: list[Entry] = []
         self.touched = self.work.budget.now
-        self.counters.deliver_no_ack += count
-        if self.ledger is not None:
-            self.ledger.settle_octets(page, start)
-        self.backlog.remove_octets(self, page, start)
+        if not consumer.no_ack:
+            self.counters.deliver += end - first
+            entries = page.stubs(end)
+            for entry in entries:
+                entry.consumer = consumer
+                self._begin_unacked(entry)
+        page.at = end
+        if consumer.no_ack:
+            self.counters.deliver_no_ack += end - first
+            self._settle_octets(page, first)
+        self.backlog.remove_octets(self, page, first)
+        return entries
+
+    def _settle_octets(self, page: OpenPage, first: int) -> None:
+        """The messages of a page from `first` to where it is now are here no more; all are in the same log."""
+        if self.ledger is None or not page.flags(first) & PERSISTENT:
+            self.storage.release_octets(page, first)
+        else:
+            self.ledger.settle_octets(page, first)
 
     def take(self, no_ack: bool) -> Entry | None:
         """Take the first ready message for basic.get; unacknowledged from now on unless `no_ack`."""
@@ -349,7 +368,7 @@ class Queue:
                 continue
             if by_client and self.settings.requeues_behind and self._requeue_behind(entry):
                 continue
-            if entry.location != 0 and self.ledger is not None:
+            if entry.location != 0 and self.ledger is not None and entry.message.flags & PERSISTENT:
                 self.ledger.requeue(entry)
             # Stubs are counted when they have their content again (`filled`).
             if self.settings.counts_deliveries and not is_stub(entry.message):

@@ -5,9 +5,11 @@ cdef int PLACED_MAX
 
 cdef class Log:
     cpdef append(self, Message message, list placed)
+    cpdef forget(self, Entry entry)
 
 cdef class Storage:
     cdef Log _log
+    cdef Log _spill
     cdef public long long synced
     cdef public long long damaged_count
     cdef public bint can_page
@@ -17,3 +19,4 @@ cdef class Storage:
     cpdef long long position(self)
     cpdef place(self, Message message, object queue, Entry entry)
     cpdef write_places(self)
+    cpdef release(self, Entry entry)

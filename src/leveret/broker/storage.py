@@ -88,8 +88,8 @@ class Ledger(Settler, Protocol):
     @property
     def locations(self) -> Settler: ...
 
-    def settle_octets(self, page: OpenPage, start: int) -> None:
-        """The messages of a page from `start` to where it is now are gone; some may not be stored."""
+    def settle_octets(self, page: OpenPage, first: int) -> None:
+        """The messages of a page from `first` to where it is now are gone."""
 
     def requeue(self, entry: Entry) -> None:
         """A stored message was given back."""
@@ -152,6 +152,7 @@ class Pager(Protocol):
     def stub(self, seq: int, location: int, body_size: int, delivery_count: int, redelivered: bool) -> Entry: ...
     def lose(self, queue: "Queue", location: int, body_size: int) -> None: ...
     def release(self, entry: Entry) -> None: ...
+    def release_octets(self, page: OpenPage, first: int) -> None: ...
     def forget(self, page: Page, settler: Settler | None) -> None: ...
     def forget_entry(self, entry: Entry, settler: Settler | None) -> None: ...
 
@@ -165,13 +166,20 @@ class Log:
         """A message took places: queue, entry, queue, entry…"""
         raise NotImplementedError
 
+    def forget(self, entry: Entry) -> None:
+        """What was kept of this one is of no use any more."""
+        raise NotImplementedError
+
 
 class Storage:
-    """Nothing survives. `_placing` is the message that took places in durable queues last, and `_placed` are they."""
+    """Nothing survives. `_placing` is the message that took places in durable queues last, and `_placed` are they.
 
-    __slots__ = ("_log", "_placed", "_placing", "can_page", "damaged_count", "sizes", "synced")
+    `log` is where those are written, `spill` where all others are that are not in memory.
+    """
 
-    def __init__(self, sizes: Sizes | None = None, log: Log | None = None) -> None:
+    __slots__ = ("_log", "_placed", "_placing", "_spill", "can_page", "damaged_count", "sizes", "synced")
+
+    def __init__(self, sizes: Sizes | None = None, log: Log | None = None, spill: Log | None = None) -> None:
         self.synced = 0
         self.sizes = sizes or Sizes()
         # Messages that could not be had when they were wanted again.
@@ -179,6 +187,7 @@ class Storage:
         # Whether queues may page out what is beyond their window.
         self.can_page = False
         self._log = log
+        self._spill = spill
         self._placing: Message | None = None
         self._placed: list[Any] = []
 
@@ -244,6 +253,11 @@ class Storage:
 
     def release(self, entry: Entry) -> None:
         """What was kept of an entry that no ledger knows is of no use any more."""
+        if self._spill is not None:
+            self._spill.forget(entry)
+
+    def release_octets(self, page: OpenPage, first: int) -> None:
+        """The same of the messages of a page from `first` to where it is now."""
 
     def peek(self, queue: "Queue", page: Page, done: Callable[[list[Entry] | None], None]) -> None:
         """Read what is paged out and leave it there; `done` gets it, later, or None if it has gone meanwhile."""

@@ -105,53 +105,64 @@ class Subscriber(Consumer):
             self.trace(message, self.queue.name, entry.redelivered)
 
     def takes_octets(self) -> bool:
-        return COMPILED and self.no_ack and self.trace is None
+        return COMPILED and self.trace is None
 
-    def deliver_octets(self, page: OpenPage, limit: int) -> None:
-        first = page.at
+    def run_end(self, page: OpenPage, limit: int) -> int:
+        """Messages of one origin and small bodies are copied together; one with a large body goes alone."""
+        end = page.at
+        last = min(page.count, end + limit)
+        origin = page.origin(end)
+        size = 0
+        while end < last and size < RUN_SIZE and is_copied(page.body_size(end)) and page.origin(end) is origin:
+            size += len(self._frame) + page.content_size(end)
+            end += 1
+        return max(end, page.at + 1)
+
+    def deliver_octets(self, page: OpenPage, first: int, end: int, entries: list[Entry]) -> None:
         origin = page.origin(first)
         if origin is not self._origin:
             self._prepare(origin)
-        if is_copied(page.body_size(first)):
-            self._copy_run(page, limit)
+        if self.no_ack:
+            self._channel_counters.deliver_no_ack += end - first
+            self.counters.deliver_no_ack += end - first
         else:
-            self._refer(page)
-        count = page.at - first
-        self._channel_counters.deliver_no_ack += count
-        self.counters.deliver_no_ack += count
+            self._channel_counters.deliver += end - first
+            self.counters.deliver += end - first
+        if is_copied(page.body_size(first)):
+            self._copy_run(page, first, end, entries)
+        else:
+            self._refer(page, first, entries)
         self._output.wake()
 
-    def _refer(self, page: OpenPage) -> None:
-        index = page.at
+    def _tag(self, entries: list[Entry], at: int) -> int:
+        """The delivery tag of one of these, or of a message that needs no acknowledgement."""
+        return self._unacked.skip() if self.no_ack else self._unacked.push(entries[at], self._session.reads)
+
+    def _refer(self, page: OpenPage, index: int, entries: list[Entry]) -> None:
         output = self._output
-        output.write_numbered(self._frame, self._tag_end, self._unacked.skip())
+        output.write_numbered(self._frame, self._tag_end, self._tag(entries, 0))
         start = page.content_at(index)
         p = page.data
         # Cut out of `p`, not of `data`: compiled, that needs no slice object.
         content = p[start : start + page.content_size(index)]
         header_size, body_size, frame_size = page.header_size(index), page.body_size(index), page.frame_size(index)
         output.write_content(self._channel, content, header_size, body_size, frame_size)
-        page.at = index + 1
 
-    def _copy_run(self, page: OpenPage, limit: int) -> None:
-        """Copy messages of one origin and small bodies, behind the frame that is prepared for them, all at once."""
+    def _copy_run(self, page: OpenPage, first: int, end: int, entries: list[Entry]) -> None:
+        """Copy messages, each behind the frame that is prepared for it, all at once."""
         frame = self._frame
-        end = page.at
-        size = 0
-        while end < page.count and end - page.at < limit and size < RUN_SIZE:
-            if page.origin(end) is not self._origin or not is_copied(page.body_size(end)):
-                break
-            size += len(frame) + page.content_size(end)
-            end += 1
+        size = (end - first) * len(frame)
+        for index in range(first, end):
+            size += page.content_size(index)
         output = self._output
         at = output.grow(size)
         r = output.buffer
         p = page.data
         f = frame
-        for index in range(page.at, end):
+        for index in range(first, end):
             stop = at + len(frame)
             copy(r, at, f, 0, len(frame))
-            number = self._unacked.skip()
+            number = self._tag(entries, index - first)
             last = at + self._tag_end - 1
             while number != 0:
                 r[last] = number & 255
@@ -166,7 +177,6 @@ class Subscriber(Consumer):
                 stop += page.header_size(index) + FRAME_OVERHEAD
                 r[stop + 1] = self._channel >> 8
                 r[stop + 2] = self._channel & 255
-        page.at = end
 
     def cancelled(self) -> None:
         self._on_cancelled(self)

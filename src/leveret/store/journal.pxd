@@ -1,5 +1,6 @@
 cimport cython
 from leveret.broker.message cimport Entry, Message
+from leveret.broker.open_page cimport OpenPage
 from leveret.broker.queue cimport Queue
 from leveret.broker.storage cimport Log
 from leveret.store.ledger cimport Ledger
@@ -37,5 +38,9 @@ cdef class Journal(Log):
     cpdef long long where(self, long long location) except -1
     @cython.locals(segment=Segment)
     cpdef release(self, long long location, long long body_size)
+    @cython.locals(location="long long")
+    cpdef forget(self, Entry entry)
+    @cython.locals(segment=Segment, index=Py_ssize_t, location="long long")
+    cpdef release_octets(self, OpenPage page, Py_ssize_t first)
     @cython.locals(segment=Segment, entry=Entry, location="long long")
     cpdef unspill(self, list entries)

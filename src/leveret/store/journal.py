@@ -17,6 +17,7 @@ from errno import EOVERFLOW
 from typing import Any
 
 from leveret.broker.message import Entry, Message
+from leveret.broker.open_page import OpenPage
 from leveret.broker.queue import Queue
 from leveret.broker.storage import Damaged, Log
 from leveret.store.batch import BATCH_HEAD_SIZE, seal, seal_unchecked, table_size
@@ -206,6 +207,26 @@ class Journal(Log):
             segment.settle(location & OFFSET_MASK, body_size)
             if segment.live_count == 0:
                 self.worth_cleaning = True
+
+    def forget(self, entry: Entry) -> None:
+        location = entry.location
+        entry.location = 0
+        self.release(location, entry.message.body_size)
+
+    def release_octets(self, page: OpenPage, first: int) -> None:
+        """The places of a page's messages from `first` to where it is now are dead."""
+        segment = None
+        for index in range(first, page.at):
+            location = page.location(index)
+            if self._moved:
+                self.release(location, page.body_size(index))
+                continue
+            # A page is in one file.
+            if segment is None:
+                segment = self.segments[location >> 32]
+            segment.settle(location & OFFSET_MASK, page.body_size(index))
+        if segment is not None and segment.live_count == 0:
+            self.worth_cleaning = True
 
     def unspill(self, entries: list[Entry]) -> None:
         """Messages are in memory again; what of them is in the spill, which this is, is written once more if it must go."""

@@ -19,9 +19,9 @@ cdef class Ledger:
     cdef list _runs
     @cython.locals(location="long long")
     cpdef settle(self, Entry entry)
-    @cython.locals(index=Py_ssize_t, location="long long")
-    cpdef settle_octets(self, OpenPage page, Py_ssize_t start)
-    cdef _settle(self, long long seq, long long location, Py_ssize_t body_size)
+    @cython.locals(index=Py_ssize_t)
+    cpdef settle_octets(self, OpenPage page, Py_ssize_t first)
+    cdef _settle(self, long long seq, Py_ssize_t body_size)
     cpdef requeue(self, Entry entry)
     cpdef purge(self, long long last)
     cpdef flush(self, bytearray out)

@@ -75,17 +75,16 @@ class Ledger:
         """A stored message is gone from the queue."""
         location = entry.location
         entry.location = 0
-        self._settle(entry.seq, location, entry.message.body_size)
+        self._journal.release(location, entry.message.body_size)
+        self._settle(entry.seq, entry.message.body_size)
 
-    def settle_octets(self, page: OpenPage, start: int) -> None:
-        """The messages of a page from `start` to where it is now are gone from the queue; some may not be stored."""
-        for index in range(start, page.at):
-            location = page.location(index)
-            if location != 0:
-                self._settle(page.seq(index), location, page.body_size(index))
+    def settle_octets(self, page: OpenPage, first: int) -> None:
+        """The messages of a page from `first` to where it is now are gone from the queue."""
+        self._journal.release_octets(page, first)
+        for index in range(first, page.at):
+            self._settle(page.seq(index), page.body_size(index))
 
-    def _settle(self, seq: int, location: int, body_size: int) -> None:
-        self._journal.release(location, body_size)
+    def _settle(self, seq: int, body_size: int) -> None:
         self.live_count -= 1
         self.live_bytes -= body_size
         if self.counts:

@@ -1,7 +1,7 @@
 cimport cython
 from leveret.broker.backlog cimport Backlog, memory_of
 from leveret.broker.chain cimport Chain
-from leveret.broker.message cimport Entry, Message, is_stub, new_entry, new_message
+from leveret.broker.message cimport Entry, Message, is_stub, new_entry, stub_of
 from leveret.broker.open_page cimport OpenPage
 from leveret.broker.pages cimport Page, Pages
 from leveret.broker.queue cimport Queue
@@ -10,7 +10,7 @@ from leveret.store.records cimport check_room, describe_message, read_message
 from leveret.store.segment cimport Segment
 from leveret.octets cimport Octets, Room, put_u64, u16_at, u32_at, u64_at
 
-cdef int PLACE_SIZE, PLACES_AT, STUBS_MAX, NUMBER_MASK
+cdef int PLACE_SIZE, PLACES_AT, NUMBER_MASK
 cdef long STORED
 cdef long long OFFSET_MASK
 cdef long SPILL_NUMBER, GAP_MAX, READ_AHEAD, SPARSE_FROM
@@ -26,7 +26,6 @@ cpdef check_placed(Queue queue, Entry entry)
 cpdef evict(object store, Queue queue, list entries)
 @cython.locals(entry=Entry, index=Py_ssize_t, location="long long")
 cpdef forget(Journal spill, Page page, object settler)
-cpdef Message stub_of(long flags, Py_ssize_t body_size)
 
 cdef class StubReading:
     cdef public Queue queue
@@ -76,8 +75,6 @@ cdef class Reading:
     cpdef list entries(self)
     @cython.locals(run=Run, page=Page, data=bytes, p=Octets, found=OpenPage, index=Py_ssize_t, place_at="long long", at="long long")
     cdef OpenPage _octets(self)
-    @cython.locals(index=Py_ssize_t, location="long long")
-    cdef _release_spilt(self, Journal spill, OpenPage octets)
     cdef Message _message(self, Run run, Py_ssize_t index, long long place_at)
     @cython.locals(count=Py_ssize_t, size="long long", octets=OpenPage)
     cpdef finish(self, object store)

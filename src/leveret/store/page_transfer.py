@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.broker.backlog import memory_of
-from leveret.broker.message import Entry, Message, Origin, is_stub, new_entry, new_message
+from leveret.broker.message import Entry, Message, is_stub, new_entry, stub_of
 from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Page, Pages
 from leveret.broker.queue import Queue
@@ -38,10 +38,6 @@ GAP_MAX = 16 << 10
 READ_AHEAD = 4 << 10
 # What is read is whole blocks: a page must be longer than a few of them to be much of what is not asked for.
 SPARSE_FROM = 128 << 10
-
-STUBS_MAX = 4096
-NOWHERE = Origin("", "", b"")
-_STUBS: dict[tuple[int, int], Message] = {}
 
 
 def page_out(store: "PagedStorage", queue: Queue) -> None:
@@ -128,17 +124,6 @@ def forget(spill: Journal, page: Page, settler: Settler | None) -> None:
             entry.location = location
             entry.message = stub_of(0, page.body_size(index))
             settler.settle(entry)
-
-
-def stub_of(flags: int, body_size: int) -> Message:
-    """What is known of a message without its content; shared by all that are alike."""
-    key = (flags, body_size)
-    stub = _STUBS.get(key)
-    if stub is None:
-        if len(_STUBS) >= STUBS_MAX:
-            _STUBS.clear()
-        stub = _STUBS[key] = new_message(NOWHERE, b"", 0, body_size, 1, flags)
-    return stub
 
 
 class StubReading:
@@ -362,7 +347,10 @@ class Reading:
         return read_message(run.data, record_at(run.data, place_at))
 
     def _octets(self) -> OpenPage | None:
-        """The messages as they were read, if they are in one piece, whole, and were never anything but ready."""
+        """The messages as they were read, if they are in one piece, whole, and were never anything but ready.
+
+        They stay in storage until they are settled: who acknowledges may give them back.
+        """
         if len(self._runs) != 1:
             return None
         run: Run = self._runs[0]
@@ -388,14 +376,6 @@ class Reading:
                 return None
         return found
 
-    def _release_spilt(self, spill: Journal, octets: OpenPage) -> None:
-        """They are in memory again; what of them is in the spill is written once more if it must go."""
-        for index in range(octets.count):
-            location = octets.location(index)
-            if location >> 32 >= SPILL_NUMBER:
-                spill.release(location, octets.body_size(index))
-                octets.forget_location(index)
-
     def tell_lost(self) -> tuple[int, int]:
         """Say which messages are damaged, and have their files kept; how many they are, and their bodies' octets."""
         count = size = 0
@@ -418,7 +398,6 @@ class Reading:
         if self.queue.backlog.loading is self._page and self.queue.takes_octets():
             octets = self._octets()
             if octets is not None:
-                self._release_spilt(store.spill, octets)
                 store.read_count += octets.count
                 self.queue.backlog.pages.read_count += octets.count
                 self.queue.opened(self._page, octets)

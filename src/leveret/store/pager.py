@@ -7,7 +7,8 @@ the committer has been given everything that is to be read.
 from collections.abc import Callable
 from functools import partial
 
-from leveret.broker.message import Entry, Message, is_stub, new_entry
+from leveret.broker.message import Entry, Message, is_stub, new_entry, stub_of
+from leveret.broker.open_page import OpenPage
 from leveret.broker.pages import Page, Sizes
 from leveret.broker.queue import Queue
 from leveret.broker.storage import STORED, Settler, Storage
@@ -15,7 +16,7 @@ from leveret.broker.work import Work
 from leveret.store.journal import Journal
 from leveret.store.layout import HEAD_SIZE, PLACE_SIZE, PLACES_AT, SPILL_NUMBER
 from leveret.store.ledger import ledger_of
-from leveret.store.page_transfer import Fetching, Filling, Reading, Unplaced, evict, forget, page_out, page_out_all, stub_of
+from leveret.store.page_transfer import Fetching, Filling, Reading, Unplaced, evict, forget, page_out, page_out_all
 from leveret.store.peek import Peek
 from leveret.store.records import read_head, read_message, read_place
 
@@ -30,7 +31,7 @@ class PagedStorage(Storage):
     work: Work
 
     def __init__(self, journal: Journal, spill: Journal, sizes: Sizes) -> None:
-        Storage.__init__(self, sizes, journal)
+        Storage.__init__(self, sizes, journal, spill)
         self.can_page = True
         self.journal = journal
         self.spill = spill
@@ -141,9 +142,8 @@ class PagedStorage(Storage):
             ledger_of(queue).live_count -= 1
             ledger_of(queue).live_bytes -= body_size
 
-    def release(self, entry: Entry) -> None:
-        self._log_of(entry.location).release(entry.location, entry.message.body_size)
-        entry.location = 0
+    def release_octets(self, page: OpenPage, first: int) -> None:
+        self.spill.release_octets(page, first)
 
     def forget(self, page: Page, settler: Settler | None) -> None:
         forget(self.spill, page, settler)
