@@ -11,6 +11,7 @@ class Settings:
 
     __slots__ = (
         "ack_timeout_ms",
+        "certificate_login",
         "channel_max",
         "deliver_synced",
         "drop_to_unknown_exchange",
@@ -44,3 +45,5 @@ class Settings:
         self.epoch_expiration = False
         # Whether logins are counted by address and user too.
         self.logins_by_source = False
+        # What of a client's certificate is its user's name: where it stands, and of alternative names which kind and one.
+        self.certificate_login = ("distinguished_name", "dns", 0)

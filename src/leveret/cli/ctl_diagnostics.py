@@ -91,6 +91,7 @@ def check_protocol_listener(api: Api, options: Options, given: list[str]) -> Res
     name, found = node_of(api)["name"], listeners_of(api)
     protocols = sorted(one["protocol"] for one in found)
     wanted = {"amqp091": "amqp", "amqp0-9-1": "amqp", "amqp0.9.1": "amqp", "prometheus": "http/prometheus"}
+    wanted |= {"amqps": "amqp/ssl", "tls": "amqp/ssl", "ssl": "amqp/ssl"}
     protocol = wanted.get(given[0].lower(), given[0].lower())
     if protocol in protocols:
         text = f"A listener for protocol {protocol} is running on node {name}."

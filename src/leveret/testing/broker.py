@@ -103,11 +103,11 @@ class Broker:
 
     @property
     def listeners(self) -> dict[str, tuple[str, int]]:
-        """Protocol to host and port: amqp, http, prometheus."""
+        """Protocol to host and port: amqp, http, prometheus; amqps, https and https/prometheus are those with TLS."""
         if self._thread is None or not self._thread.listeners:
             raise RuntimeError("the broker was not started")
         # Of several with one protocol, the first.
-        return {one.protocol: (one.host, one.port) for one in reversed(self._thread.listeners)}
+        return {one.scheme: (one.host, one.port) for one in reversed(self._thread.listeners)}
 
     @property
     def host(self) -> str:
