@@ -6,7 +6,9 @@ import re
 import shutil
 import ssl
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,7 +20,9 @@ from tests.server.test_tls import external
 from tests.server.tls_support import TlsClient, Trust
 
 from leveret.cli.api import Api, Unreachable
+from leveret.management.api.features import toml_lines
 from leveret.management.tls_view import cipher_parts
+from leveret.server.config import load
 
 WHO = "whoami"
 NAMES = ("ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash")
@@ -208,3 +212,45 @@ def test_connection_tells_its_certificate(secured: Running, trust: Trust) -> Non
 )
 def test_parts_of_a_cipher(name: str, key_exchange: str, cipher: str) -> None:
     assert cipher_parts(name) == (key_exchange, cipher)
+
+
+def test_effective_settings_are_toml(secured: Running, trust: Trust, tmp_path: Path) -> None:
+    """SPEC §9.5: leveretctl environment; a broker would start with what it shows."""
+    shown = secured.http().ask("GET", "/api/config/effective").body.decode()
+    file = tmp_path / "shown.toml"
+    file.write_text(shown)
+    found = load(str(file), {}, {})
+    wanted = trust.settings(clients="asked", ssl_cert_login_from="common_name")
+    assert (found.tls, found.port) == (wanted, 0)
+    names = {"*.a.example": {"certificate": "/c", "key": ""}}
+    assert list(toml_lines("tls", {"names": names})) == [
+        'tls.names."*.a.example".certificate = "/c"',
+        'tls.names."*.a.example".key = ""',
+    ]
+
+
+# What is checked
+
+
+def test_certificates_that_expire_fail_their_check(secured: Running, trust: Trust) -> None:
+    """SPEC §9.1: each listener that has one; and leveretctl says so."""
+    http = secured.http()
+    assert http.get("/api/health/checks/certificate-expiration/1/weeks") == {"status": "ok"}
+    answer = http.ask("GET", "/api/health/checks/certificate-expiration/4/months")
+    assert (answer.status, answer.json["reason"]) == (503, "Certificates expiring")
+    assert [one["protocol"] for one in answer.json["expired"]] == ["amqp/ssl", "https", "https/prometheus"]
+    one = answer.json["expired"][0]
+    assert (one["certfile"], one["cacertfile"]) == (str(trust.server.certificate), str(trust.ca))
+    assert [len(one[name]) for name in ("certfile_expires_on", "cacertfile_expires_on")] == [1, 1]
+    for within, status in (("1", 0), ("20", 69)):
+        command = [sys.executable, "-m", "leveret.cli.ctl", "--data-dir", str(secured.folder / "data")]
+        command += ["check_certificate_expiration", "--unit", "weeks", "--within", within]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        assert done.returncode == status, done
+        assert ("Certificates are expiring" in done.stdout + done.stderr) is (status != 0)
+
+
+@pytest.mark.parametrize("within", ["1" * 10, "+-1", "1" * 5000, "x"])
+def test_time_that_is_none(secured: Running, within: str) -> None:
+    answer = secured.http().ask("GET", f"/api/health/checks/certificate-expiration/{within}/days")
+    assert answer.status == 400

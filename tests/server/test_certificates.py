@@ -13,6 +13,7 @@ from tests.certificates import Authority, Pair, openssl
 
 from leveret.protocol.certificate import subject
 from leveret.server.certificates import BadTls, Certificates, load
+from leveret.server.clock import now_ms
 from leveret.server.tls_settings import NamedCertificate, TlsSettings
 
 
@@ -113,7 +114,7 @@ def test_files_of_a_name_are_looked_at_too(pair: Pair) -> None:
 def test_key_may_stand_in_its_certificates_file(tmp_path: Path, pair: Pair) -> None:
     both = tmp_path / "both.pem"
     both.write_bytes(pair.certificate.read_bytes() + pair.key.read_bytes())
-    assert load(TlsSettings(certificate=str(both))).get_ca_certs() == []
+    assert list(load(TlsSettings(certificate=str(both))).ends) == [str(both)]
 
 
 # What is warned of
@@ -153,6 +154,27 @@ def test_certificate_that_is_well_is_not_spoken_of(pair: Pair, caplog: pytest.Lo
     assert caplog.messages == []
 
 
+def test_certificates_that_end_before_a_time(authority: Authority) -> None:
+    """Whose authority is looked at too where clients' certificates are."""
+    soon, late = authority.issue("soon", days=40), authority.issue("late", days=100)
+    certificates = Certificates(
+        TlsSettings(
+            certificate=str(late.certificate),
+            key=str(late.key),
+            names={"soon.example": NamedCertificate(str(soon.certificate), str(soon.key))},
+            ca=str(authority.certificate),
+            clients="asked",
+        )
+    )
+    now_s = now_ms() / 1000
+    day_s = 86_400
+    assert certificates.ending(now_s) == {}
+    # As long as openssl makes one that is not told.
+    assert list(certificates.ending(now_s + 31 * day_s)) == [str(authority.certificate)]
+    assert set(certificates.ending(now_s + 50 * day_s)) == {str(authority.certificate), str(soon.certificate)}
+    assert len(certificates.ending(now_s + 101 * day_s)) == 3
+
+
 # What clients are shown
 
 
@@ -189,7 +211,7 @@ def test_certificate_is_chosen_by_the_name_that_is_asked_for(
 ) -> None:
     """SNI"""
     wild = authority.issue("wild", names="DNS:*.wild.example")
-    context = load(
+    loaded = load(
         TlsSettings(
             certificate=str(pair.certificate),
             key=str(pair.key),
@@ -199,7 +221,7 @@ def test_certificate_is_chosen_by_the_name_that_is_asked_for(
             },
         )
     )
-    assert shown(context, asked, authority) == seen
+    assert shown(loaded.context, asked, authority) == seen
 
 
 # Files that change

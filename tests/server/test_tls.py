@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.bench.brokers import raise_open_files
 from tests.certificates import Authority, Pair
 from tests.properties.dialogue import PROTOCOL_HEADER, method, publish
 from tests.server.support import MIB, PATIENCE, Client, InProcess, Process, eventually
@@ -343,6 +344,7 @@ def test_who_is_alone_is_not_cut_off_for_those_who_are_many(trust: Trust) -> Non
 def test_a_thousand_hanging_handshakes_leave_others_alone(trust: Trust) -> None:
     """SPEC §1.5: there are never more than may be, those who are connected are answered, and others come in."""
     said = hello()
+    raise_open_files()
     with InProcess(trust.config(handshakes=200)) as node, connect(node, trust) as client, ExitStack() as hanging:
         client.login().declare("ping")
         for number in range(1000):
@@ -497,6 +499,7 @@ def test_nothing_is_left_of_connections_that_are_gone(node: InProcess, trust: Tr
 @pytest.mark.parametrize("version", VERSIONS)
 def test_memory_of_idle_connections(trust: Trust, tmp_path: Path, version: ssl.TLSVersion) -> None:
     """SPEC §8.5: a thousand of them, with a channel each."""
+    raise_open_files()
     with Process(tmp_path, environment=trust.environment()) as broker, ExitStack() as stack:
         context = trust.context(version=version)
         port = broker.port_of("amqps")

@@ -12,6 +12,7 @@ import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from leveret.server.clock import now_ms
 from leveret.server.tls_settings import TlsSettings
@@ -38,6 +39,14 @@ class BadTls(Exception):
         self.faults = faults
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What files had: the context that new connections take, and the path of each certificate with the time of its end."""
+
+    context: ssl.SSLContext
+    ends: dict[str, str]
+
+
 class Encrypted(Exception):
     """A key that is only there with a password."""
 
@@ -50,19 +59,27 @@ class Certificates:
         self._settings = settings
         self._signature = signature(settings)
         self._seen = self._signature
-        self.context = load(settings)
+        self._loaded = load(settings)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        return self._loaded.context
+
+    def ending(self, before_s: float) -> dict[str, str]:
+        """Path and end of those that are valid no longer than until then (seconds since 1970)."""
+        return {path: end for path, end in self._loaded.ends.items() if ssl.cert_time_to_seconds(end) <= before_s}
 
     def reload(self, settings: TlsSettings) -> bool:
         """Take what the files have now; if that cannot be used, say so, and go on with what is in use."""
         self._signature = self._seen = signature(settings)
         try:
-            context = load(settings)
+            loaded = load(settings)
         except BadTls as error:
             for fault in error.faults:
                 log.error("%s; the certificates in use stay", fault)
             return False
         self._settings = settings
-        self.context = context
+        self._loaded = loaded
         log.info("the certificates are read again; new connections have them")
         return True
 
@@ -119,22 +136,25 @@ def pairs(place: str, certificate: str, key: str) -> Iterator[tuple[str, str]]:
     yield f"{place}.key", key or certificate
 
 
-def load(settings: TlsSettings) -> ssl.SSLContext:
+def load(settings: TlsSettings) -> Loaded:
     """What the files have; or BadTls, with all that is wrong."""
     faults = list(setting_faults(settings)) or list(file_faults(settings))
     if faults:
         raise BadTls(faults)
-    try:
-        context = context_of(settings, "tls", settings.certificate, settings.key or settings.certificate)
-        names = {
-            name.lower(): context_of(settings, f"tls.names.{name}", one.certificate, one.key or one.certificate)
-            for name, one in settings.names.items()
-        }
-    except BadTls:
-        raise
+    context = context_of(settings, "tls", settings.certificate, settings.key or settings.certificate)
+    ends = look_at(context, "tls", settings.certificate)
+    names = {}
+    for name, one in settings.names.items():
+        place = f"tls.names.{name}"
+        found = names[name.lower()] = context_of(settings, place, one.certificate, one.key or one.certificate)
+        ends |= look_at(found, place, one.certificate)
     if names:
         context.sni_callback = chooser(names)
-    return context
+    if context.verify_mode != ssl.CERT_NONE:
+        # Of several in the file, the one that ends first.
+        last = min((str(found["notAfter"]) for found in context.get_ca_certs()), key=ssl.cert_time_to_seconds, default="")
+        ends |= {settings.ca: last} if last else {}
+    return Loaded(context, ends)
 
 
 def setting_faults(settings: TlsSettings) -> Iterator[str]:
@@ -183,8 +203,6 @@ def context_of(settings: TlsSettings, place: str, certificate: str, key: str) ->
             raise BadTls([f"bad setting tls.ca: {settings.ca} cannot be used: {reason_of(error)}"]) from None
         required = settings.clients == "required"
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-    for warning in warnings(context, certificate):
-        log.warning("%s.certificate: %s", place, warning)
     return context
 
 
@@ -218,24 +236,31 @@ def chooser(names: dict[str, ssl.SSLContext]) -> Callable[[ssl.SSLSocket | ssl.S
     return choose
 
 
-def warnings(context: ssl.SSLContext, path: str) -> Iterator[str]:
-    """What clients may take offence at, although it can be used."""
+def look_at(context: ssl.SSLContext, place: str, path: str) -> dict[str, str]:
+    """Warn of what clients may take offence at, although it can be used; path and end of the certificate."""
     try:
         found = as_clients_see(context, path)
     except ssl.SSLCertVerificationError as error:
-        yield f"clients will refuse {path}: {error.verify_message}"
-        return
+        log.warning("%s.certificate: clients will refuse %s: %s", place, path, error.verify_message)
+        return {}
+    for warning in warnings(found):
+        log.warning("%s.certificate: %s %s", place, path, warning)
+    return {path: str(found["notAfter"])}
+
+
+def warnings(found: Mapping[str, object]) -> Iterator[str]:
+    """What clients may take offence at in a certificate."""
     now_s = now_ms() / 1000
     until = str(found["notAfter"])
     days = (ssl.cert_time_to_seconds(until) - now_s) / DAY_S
     if days < 0:
-        yield f"{path} has expired: it was valid until {until}"
+        yield f"has expired: it was valid until {until}"
     elif days < SOON_DAYS:
-        yield f"{path} expires in {int(days)} days: it is valid until {until}"
+        yield f"expires in {int(days)} days: it is valid until {until}"
     if ssl.cert_time_to_seconds(str(found["notBefore"])) > now_s:
-        yield f"{path} is not valid yet: it will be from {found['notBefore']} on"
+        yield f"is not valid yet: it will be from {found['notBefore']} on"
     if not found.get("subjectAltName"):
-        yield f"{path} has no subjectAltName: clients that verify names will refuse it"
+        yield "has no subjectAltName: clients that verify names will refuse it"
 
 
 def as_clients_see(context: ssl.SSLContext, path: str) -> Mapping[str, object]:
