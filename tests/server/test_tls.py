@@ -19,6 +19,7 @@ from tests.server.support import MIB, PATIENCE, Client, InProcess, Process, even
 from tests.server.tls_support import TlsClient, Trust
 
 from leveret.server.endpoint import AMQP
+from leveret.server.tls_settings import NamedCertificate
 from leveret.server.tls_transport import TlsTransport
 from leveret.server.transport import UNREAD_MAX, WRITE_HIGH
 from leveret.wire import spec
@@ -235,6 +236,30 @@ def test_certificate_may_be_missing_where_it_is_only_asked_for(trust: Trust) -> 
         with connect(node, trust, trust.client) as client:
             client.socket.sendall(PROTOCOL_HEADER)
             assert b"EXTERNAL" in client.expect(spec.ConnectionStart).mechanisms
+
+
+def test_certificate_is_demanded_under_each_name(trust: Trust, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SNI: who asks for another of the broker's certificates has to show the same."""
+    other = trust.authority.issue("other", names="DNS:other.example")
+    names = {"localhost": NamedCertificate(str(trust.server.certificate), str(trust.server.key))}
+    config = trust.config(
+        certificate=str(other.certificate),
+        key=str(other.key),
+        names=names,
+        clients="required",
+        ssl_cert_login_from="common_name",
+    )
+    strange = Authority(tmp_path, "stranger").issue("client")
+    with InProcess(config) as node:
+        node.call(lambda: node.node.broker.add_user("client", "", ()))
+        node.call(lambda: node.node.broker.set_permissions("client", "/", ".*", ".*", ".*"))
+        with connect(node, trust, trust.client) as client:
+            external(client)
+        for own in (None, strange):
+            with pytest.raises(ssl.SSLError, match="ALERT"):
+                begin(node, trust, own)
+    assert "the client has shown no certificate, and must" in caplog.text
+    assert "the client's certificate is refused" in caplog.text
 
 
 def test_certificate_is_not_looked_at_where_none_is_asked_for(node: InProcess, trust: Trust) -> None:
