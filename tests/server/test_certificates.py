@@ -175,6 +175,18 @@ def test_certificates_that_end_before_a_time(authority: Authority) -> None:
     assert len(certificates.ending(now_s + 101 * day_s)) == 3
 
 
+def test_reminder_is_of_those_that_end_soon(authority: Authority, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    """Every day, as a broker runs for long."""
+    Certificates(settings_of(pair)).remind()
+    assert caplog.messages == []
+    old = authority.issue("reminded", days=-1)
+    certificates = Certificates(settings_of(old))
+    caplog.clear()
+    certificates.remind()
+    (message,) = caplog.messages
+    assert message.startswith(f"{old.certificate} has expired: it was valid until ")
+
+
 # What clients are shown
 
 

@@ -83,6 +83,12 @@ class Certificates:
         log.info("the certificates are read again; new connections have them")
         return True
 
+    def remind(self) -> None:
+        """Warn of those that have expired or soon will."""
+        now_s = now_ms() / 1000
+        for path, end in self.ending(now_s + SOON_DAYS * DAY_S).items():
+            log.warning("%s %s", path, end_warning(end, now_s))
+
     def look(self) -> None:
         """Take files that have changed, once they have stayed as they are from one look to the next."""
         found = signature(self._settings)
@@ -92,12 +98,13 @@ class Certificates:
 
 
 class Watch:
-    """Looks at the certificates' files every second, from `start` to `close`."""
+    """Looks at the certificates' files every second, and at their end every day, from `start` to `close`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, certificates: Certificates) -> None:
         self._loop = loop
         self._certificates = certificates
         self._timer: asyncio.TimerHandle | None = None
+        self._remind_at = loop.time() + DAY_S
 
     def start(self) -> None:
         self._timer = self._loop.call_later(LOOK_S, self._look)
@@ -108,6 +115,9 @@ class Watch:
 
     def _look(self) -> None:
         self._certificates.look()
+        if self._loop.time() >= self._remind_at:
+            self._remind_at += DAY_S
+            self._certificates.remind()
         self.start()
 
 
@@ -251,16 +261,21 @@ def look_at(context: ssl.SSLContext, place: str, path: str) -> dict[str, str]:
 def warnings(found: Mapping[str, object]) -> Iterator[str]:
     """What clients may take offence at in a certificate."""
     now_s = now_ms() / 1000
-    until = str(found["notAfter"])
-    days = (ssl.cert_time_to_seconds(until) - now_s) / DAY_S
-    if days < 0:
-        yield f"has expired: it was valid until {until}"
-    elif days < SOON_DAYS:
-        yield f"expires in {int(days)} days: it is valid until {until}"
+    warning = end_warning(str(found["notAfter"]), now_s)
+    if warning:
+        yield warning
     if ssl.cert_time_to_seconds(str(found["notBefore"])) > now_s:
         yield f"is not valid yet: it will be from {found['notBefore']} on"
     if not found.get("subjectAltName"):
         yield "has no subjectAltName: clients that verify names will refuse it"
+
+
+def end_warning(end: str, now_s: float) -> str:
+    """What is to be said of a certificate that is valid until then; nothing while that is long."""
+    days = (ssl.cert_time_to_seconds(end) - now_s) / DAY_S
+    if days < 0:
+        return f"has expired: it was valid until {end}"
+    return f"expires in {int(days)} days: it is valid until {end}" if days < SOON_DAYS else ""
 
 
 def as_clients_see(context: ssl.SSLContext, path: str) -> Mapping[str, object]:

@@ -4,6 +4,7 @@
     opens many, keeps nobody else out.
 (2) A step of one takes a millisecond of calculation. In a turn of the loop no more is done of them than takes two; the
     others wait for later turns, and clients that are connected have theirs between.
+(3) Those who are cut off, or take too long, are counted, and said once a second: thousands have one line.
 """
 
 import asyncio
@@ -37,7 +38,8 @@ class Handshakes:
         self._hosts: dict[str, dict[Handshake, None]] = {}
         self._ready: deque[Handshake] = deque()
         self._scheduled = False
-        self._given_way = 0
+        # What is to be said, with how often it was, and of which address last.
+        self._untold: dict[str, tuple[int, str]] = {}
         self.count = 0
 
     def begin(self, one: Handshake) -> None:
@@ -76,10 +78,15 @@ class Handshakes:
         oldest = next(iter(most))
         self.end(oldest)
         oldest.give_way()
-        if not self._given_way:
+        self.tell(f"TLS handshakes cut off, as there were more than {self._count_max} at once", oldest.host)
+
+    def tell(self, what: str, host: str) -> None:
+        """Have it in the log soon, with how often it was."""
+        if not self._untold:
             self._loop.call_later(SAY_S, self._say)
-        self._given_way += 1
+        self._untold[what] = (self._untold.get(what, (0, ""))[0] + 1, host)
 
     def _say(self) -> None:
-        count, self._given_way = self._given_way, 0
-        log.warning("%d clients were cut off in their handshakes: more than %d at once", count, self._count_max)
+        untold, self._untold = self._untold, {}
+        for what, (count, host) in untold.items():
+            log.warning("%s: %d in the last second, the last one from %s", what, count, host)

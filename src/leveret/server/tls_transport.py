@@ -167,7 +167,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._socket.abort()
 
     def _on_late(self) -> None:
-        log.warning("%s: the TLS handshake took longer than %g s", self._name, self._handshakes.timeout_s)
+        self._handshakes.tell(f"TLS handshakes that took longer than {self._handshakes.timeout_s:g} s", self.host)
         self._socket.abort()
 
     def _refuse(self, why: str) -> None:
