@@ -241,7 +241,8 @@ def test_certificates_that_expire_fail_their_check(secured: Running, trust: Trus
     assert [one["protocol"] for one in answer.json["expired"]] == ["amqp/ssl", "https", "https/prometheus"]
     one = answer.json["expired"][0]
     assert (one["certfile"], one["cacertfile"]) == (str(trust.server.certificate), str(trust.ca))
-    assert [len(one[name]) for name in ("certfile_expires_on", "cacertfile_expires_on")] == [1, 1]
+    for name in ("certfile_expires_on", "cacertfile_expires_on"):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", *one[name])
     for within, status in (("1", 0), ("20", 69)):
         command = [sys.executable, "-m", "leveret.cli.ctl", "--data-dir", str(secured.folder / "data")]
         command += ["check_certificate_expiration", "--unit", "weeks", "--within", within]

@@ -10,6 +10,7 @@ from leveret.management.http.answer import Answer, bad_request
 from leveret.management.http.json import Json
 from leveret.management.http.request import Request
 from leveret.management.http.route import USER, VHOST, Result, Route
+from leveret.protocol.certificate import iso_time
 from leveret.server.clock import now_ms
 from leveret.wire.content import check_properties, frame_content
 from leveret.wire.properties import Properties, encode_properties
@@ -99,13 +100,18 @@ def expired_view(request: Request, ending: dict[str, str]) -> list[Json]:
             "port": port,
             "protocol": protocol,
             "certfile": settings.certificate,
-            "certfile_expires_on": list(own.values()),
+            "certfile_expires_on": [shown_time(end) for end in own.values()],
             "cacertfile": settings.ca,
-            "cacertfile_expires_on": list(authority.values()),
+            "cacertfile_expires_on": [shown_time(end) for end in authority.values()],
         }
         for protocol, host, port in protocols(request.node)
         if protocol.startswith(("amqp/ssl", "https"))
     ]
+
+
+def shown_time(end: str) -> str:
+    """A certificate's end as RabbitMQ writes it here: `2026-04-01 19:31:01`."""
+    return iso_time(end).replace("T", " ").removesuffix("Z")
 
 
 def check_port(request: Request) -> Result:
