@@ -9,7 +9,7 @@ when the last delivery is in and its acknowledgement sent.
 
   amqp_load.py --port 5672 --size 100 --count 200000 [--persistent] [--confirm] [--ack 0|1|K] [--vhost /]
                [--queues N [--one-pair]] [--drain [--rest SECONDS]] [--props] [--keys N [--idle-bindings M]] [--fanout]
-               [--publish-only] [--times N] [--slow [--seconds S] [--consume-rate R]] [--pid PID]
+               [--publish-only] [--tls] [--times N] [--slow [--seconds S] [--consume-rate R]] [--pid PID]
 
 --drain   publishes all, then consumes it; with --rest the broker first has so many seconds without a client, and then until
           it does nothing any more: what it puts on disk for lack of readers is there.
@@ -97,6 +97,7 @@ class Load:
     seconds: float = 10
     publish_rate: float = 0
     consume_rate: float = 0
+    tls: bool = False
     pid: int = 0
 
     def properties(self) -> tuple[int, bytes]:
@@ -165,7 +166,7 @@ class Confirms:
 
 def publish(load: Load, stream: Stream, gate: Gate) -> Outcome:
     """Send the stream in writes of up to 64 KiB; it takes until the broker has it all."""
-    with connect(load.port, load.vhost) as client:
+    with connect(load.port, load.vhost, load.tls) as client:
         batches = Batches(stream.exchange, stream.routing_keys, load.size, load.properties(), load.window)
         per_batch = batches.per_batch
         if load.confirm:
@@ -195,7 +196,7 @@ def consume(load: Load, stream: Stream, gate: Gate) -> Outcome:
 
     A consumer with a rate reports how many deliveries it had in each slice of its time.
     """
-    with connect(load.port, load.vhost) as client:
+    with connect(load.port, load.vhost, load.tls) as client:
         if load.ack:
             client.prefetch(load.prefetch)
         size = delivery_size(load, stream, client.frame_max)
@@ -259,7 +260,7 @@ def topology(load: Load) -> Iterator[list[Stream]]:
     prefix = f"load-{os.getpid()}"
     streams = _streams(load, prefix)
     exchanges = sorted({stream.exchange for stream in streams} - {""})
-    with connect(load.port, load.vhost) as admin:
+    with connect(load.port, load.vhost, load.tls) as admin:
         try:
             _declare(admin, load, streams, exchanges)
             yield streams
@@ -438,6 +439,7 @@ def parse(arguments: Sequence[str] | None = None) -> Load:
     parser.add_argument("--seconds", type=float, default=10, help="with --slow: how long")
     parser.add_argument("--publish-rate", type=float, default=0, help="messages a second at most")
     parser.add_argument("--consume-rate", type=float, default=0, help="messages a second at most")
+    parser.add_argument("--tls", action="store_true", help="over TLS, whoever has signed the broker's certificate")
     parser.add_argument("--pid", type=int, default=0, help="the broker's process: report its CPU time a message")
     load = Load(**vars(parser.parse_args(arguments)))
     if load.queues < 1 or load.count < (1 if load.fanout else load.queues):

@@ -26,12 +26,21 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.client import BrokerClosed, connect
+from tests.certificates import Authority
 from tests.debian import RABBITMQ_SERVER, need
 
 START_SECONDS = 90.0
 STOP_SECONDS = 15.0
 # Enough for 5,000 connections; Erlang sizes tables by the limit, so it is not simply the highest allowed.
 OPEN_FILES = 65536
+TLS_SETTINGS = """
+listeners.ssl.1 = 127.0.0.1:{}
+ssl_options.cacertfile = {}
+ssl_options.certfile = {}
+ssl_options.keyfile = {}
+ssl_options.verify = verify_none
+ssl_options.fail_if_no_peer_cert = false
+"""
 
 
 class BrokerFailed(Exception):
@@ -40,11 +49,12 @@ class BrokerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running broker; `pid` is the process whose CPU time and memory are its own."""
+    """A running broker; `pid` is the process whose CPU time and memory are its own; without TLS, `tls_port` is 0."""
 
     name: str
     port: int
     pid: int
+    tls_port: int = 0
 
 
 def raise_open_files() -> int:
@@ -76,11 +86,16 @@ def leveret(
         environment["LEVERET_PURE"] = "1"
     with _scratch("leveret") if folder is None else nullcontext(folder) as place:
         log = place / "log"
+        server = Authority(place).issue("server")
+        environment |= {"LEVERET_TLS_CERTIFICATE": str(server.certificate), "LEVERET_TLS_KEY": str(server.key)}
+        environment |= {"LEVERET_TLS_PORT": "0", "LEVERET_TLS_MANAGEMENT": "false"}
         started = [str(program)] if program else [sys.executable, "-m", "leveret"]
         command = [*started, "--port", "0", "--data-dir", str(place / "data")]
         with _running(command, environment, log) as process:
             port = _wait_for(lambda: _announced_port(log), process, log)
-            yield Broker(name or ("plain" if plain else "leveret"), port, process.pid)
+            # Another install may be from before there was TLS.
+            tls_port = _announced_port(log, "amqps") or 0
+            yield Broker(name or ("plain" if plain else "leveret"), port, process.pid, tls_port)
 
 
 @contextmanager
@@ -95,7 +110,9 @@ def rabbitmq(
     port, dist_port, epmd_port = ports or free_ports(3)
     with _scratch("rabbitmq") if folder is None else nullcontext(folder) as place:
         environment = _rabbitmq_environment(place, port, dist_port, epmd_port)
-        (place / "rabbitmq.conf").write_text(settings)
+        tls_port, authority = free_ports(1)[0], Authority(place)
+        server = authority.issue("server")
+        (place / "rabbitmq.conf").write_text(settings + TLS_SETTINGS.format(tls_port, authority.certificate, *server))
         (place / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
         # Without an epmd of ours Erlang would leave a daemon behind.
         with (
@@ -103,7 +120,7 @@ def rabbitmq(
             _running([str(RABBITMQ_SERVER)], environment, place / "log") as process,
         ):
             pid = _wait_for(lambda: _beam_pid(place, port), process, place / "log")
-            yield Broker("rabbitmq", port, pid)
+            yield Broker("rabbitmq", port, pid, tls_port)
 
 
 KINDS: dict[str, Callable[[], AbstractContextManager[Broker]]] = {
@@ -186,12 +203,12 @@ def _wait_for(found: Callable[[], int | None], process: subprocess.Popen[bytes],
     raise BrokerFailed(f"{process.args!r} {state}:\n{log.read_text(errors='replace')[-2000:]}")
 
 
-def _announced_port(log: Path) -> int | None:
-    """Find Leveret's `ready amqp=127.0.0.1:40123 …` and return its port."""
+def _announced_port(log: Path, listener: str = "amqp") -> int | None:
+    """Find Leveret's `ready amqp=127.0.0.1:40123 …` and return the port of a listener in it."""
     for line in log.read_text(errors="replace").splitlines(keepends=True):
         if line.startswith("ready ") and line.endswith("\n"):
             for word in line.split():
-                if word.startswith("amqp="):
+                if word.startswith(f"{listener}="):
                     return int(word.rpartition(":")[2])
     return None
 

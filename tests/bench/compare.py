@@ -51,7 +51,8 @@ def in_turn(brokers: Sequence[Broker], number: int) -> list[Broker]:
 
 
 def measure(name: str, brokers: Sequence[Broker], rounds: int, scale: float, first: str | None = None) -> list[Result]:
-    """Run one workload on each broker in turn, round by round."""
+    """Run one workload on each broker in turn, round by round; one over TLS on those that have it."""
+    brokers = [broker for broker in brokers if broker.tls_port or not WORKLOADS[name].tls]
     runs: dict[str, list[dict[str, float] | None]] = {broker.name: [] for broker in brokers}
     failures: dict[str, list[str]] = {broker.name: [] for broker in brokers}
     for number in range(rounds):

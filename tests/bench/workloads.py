@@ -4,7 +4,7 @@ is demanded of them."""
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,6 +68,11 @@ class Workload:
     ratios: Mapping[str, Demand] = field(default_factory=dict)
     bounds: Mapping[str, Demand] = field(default_factory=dict)
 
+    @property
+    def tls(self) -> bool:
+        """Whether it is for brokers with TLS."""
+        return "--tls" in self.arguments
+
     def scaled(self, scale: float) -> float:
         amount = max(self.least, self.amount * scale)
         return int(amount) if self.unit == "count" else amount
@@ -108,6 +113,8 @@ WORKLOADS = {
     "big-64k": _load("--size 65536 --confirm --ack 10", 10_000, 2.5, cpu=33.0),
     "big-1m": _load("--size 1048576 --confirm --window 16 --prefetch 16 --ack 4", 600, 2.0, least=8),
     "big-16m": _load("--size 16777216 --confirm --window 4 --prefetch 4 --ack 1", 40, 2.0, least=2),
+    "tls-confirm-ack100": _load("--size 100 --confirm --ack 100 --tls", 200_000, 5.0),
+    "tls-64k": _load("--size 65536 --confirm --ack 10 --tls", 10_000, 1.5),
     "steady": Workload(
         ("--size", "100", "--props", "--times", "10"),
         200_000,
@@ -160,9 +167,10 @@ class RunFailed(Exception):
     """One run of a generator ended with an error."""
 
 
-def run_program(broker: Broker, program: str, arguments: Iterable[str]) -> dict[str, float]:
+def run_program(broker: Broker, program: str, arguments: Collection[str]) -> dict[str, float]:
     """Run a generator once and return its figures."""
-    command = [sys.executable, str(Path(__file__).with_name(program)), "--port", str(broker.port), *arguments]
+    port = broker.tls_port if "--tls" in arguments else broker.port
+    command = [sys.executable, str(Path(__file__).with_name(program)), "--port", str(port), *arguments]
     if broker.pid:
         command += ["--pid", str(broker.pid)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -180,7 +188,7 @@ def run_program(broker: Broker, program: str, arguments: Iterable[str]) -> dict[
     return figures
 
 
-def run_load(broker: Broker, arguments: Iterable[str], count: int) -> dict[str, float]:
+def run_load(broker: Broker, arguments: Collection[str], count: int) -> dict[str, float]:
     """Run the load generator once and return its figures."""
     return run_program(broker, LOAD, ["--count", str(count), *arguments])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from tests.certificates import Authority
 from tests.client.conftest import Run
 from tests.client.support import Heard, Peer, peer, until
 from tests.server.support import InProcess
@@ -479,10 +480,52 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     return found, key
 
 
+@pytest.mark.parametrize(
+    ("own", "query", "said"),
+    [
+        ("localhost", "", "the broker's certificate is not accepted: self-signed certificate; cacertfile=FILE in the URI"),
+        ("expired", "cacertfile={old}", "the broker's certificate is not accepted: certificate has expired; "),
+        ("elsewhere", "cacertfile={elsewhere}", "the broker's certificate is not accepted: Hostname mismatch, "),
+        (None, "verify=verify_none", "what listens there does not speak TLS (wrong version number)"),
+    ],
+)
+def test_what_is_wrong_with_tls_is_said(
+    broker: InProcess,
+    run: Run,
+    certificates: dict[str, tuple[Path, Path]],
+    own: str | None,
+    query: str,
+    said: str,
+) -> None:
+    """SPEC §9.8: amqps"""
+    filled = query.format(**{name: str(pair[0]) for name, pair in certificates.items()})
+
+    async def fault(port: int) -> str:
+        with pytest.raises(Disconnected) as refused:
+            await connect(parse_uri(f"amqps://localhost:{port}?{filled}"), "test")
+        return str(refused.value)
+
+    async def main() -> None:
+        if own is None:
+            found = await fault(broker.port)
+        else:
+            async with tls_door(broker, certificates[own]) as port:
+                found = await fault(port)
+        assert found.startswith(f"cannot connect: {said}")
+
+    run(main())
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     folder = tmp_path_factory.mktemp("tls")
-    return {name: certificate(folder, name) for name in ("localhost", "elsewhere")}
+    authority = Authority(folder, "old")
+    old = authority.issue("localhost", days=-1)
+    return (
+        {"old": (authority.certificate, old.key)}
+        | {name: certificate(folder, name) for name in ("localhost", "elsewhere")}
+        | {"expired": old}
+    )
 
 
 @asynccontextmanager
@@ -514,8 +557,10 @@ async def tls_door(broker: InProcess, own: tuple[Path, Path], client_ca: Path | 
 @pytest.mark.parametrize(
     ("own", "query", "works"),
     [
-        ("localhost", "", True),
+        ("localhost", "", False),
+        ("localhost", "verify=verify_none", True),
         ("localhost", "cacertfile={localhost}", True),
+        ("expired", "cacertfile={old}", False),
         ("localhost", "verify=verify_peer&cacertfile={localhost}", True),
         ("localhost", "verify=verify_peer", False),
         ("localhost", "cacertfile={elsewhere}", False),
@@ -551,9 +596,11 @@ def test_certificate_of_our_own(broker: InProcess, run: Run, certificates: dict[
 
     async def main() -> None:
         async with tls_door(broker, certificates["localhost"], client_ca=found) as port:
-            client = await connect(parse_uri(f"amqps://localhost:{port}?certfile={found}&keyfile={key}"), "test")
+            client = await connect(
+                parse_uri(f"amqps://localhost:{port}?verify=verify_none&certfile={found}&keyfile={key}"), "test"
+            )
             await client.close()
             with pytest.raises(Disconnected):
-                await connect(parse_uri(f"amqps://localhost:{port}"), "test")
+                await connect(parse_uri(f"amqps://localhost:{port}?verify=verify_none"), "test")
 
     run(main())

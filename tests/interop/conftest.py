@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -32,6 +33,9 @@ from urllib.parse import quote, unquote, urlsplit
 import pika
 import pytest
 from pika import frame, spec
+
+# What the tests of TLS share with those of the server.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 PATIENCE = 60.0
 """Seconds within which everything must have happened; nothing that works takes as long."""
@@ -127,21 +131,25 @@ class Broker:
     username: str = "guest"
     password: str = "guest"
     vhost: str = "/"
+    scheme: str = "amqp"
 
     @classmethod
     def at(cls, url: str) -> Broker:
         parts = urlsplit(url)
         vhost = unquote(parts.path[1:]) or "/"
-        return cls(parts.hostname or "", parts.port or 5672, parts.username or "guest", parts.password or "guest", vhost)
+        port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
+        return cls(parts.hostname or "", port, parts.username or "guest", parts.password or "guest", vhost, parts.scheme)
 
     @property
     def url(self) -> str:
-        return f"amqp://{self.username}:{self.password}@{self.host}:{self.port}/{quote(self.vhost, safe='')}"
+        return f"{self.scheme}://{self.username}:{self.password}@{self.host}:{self.port}/{quote(self.vhost, safe='')}"
 
     def connect(self) -> RawClient:
-        """Return a TCP connection on which nothing has been said."""
+        """Return a connection on which nothing has been said."""
         client = socket.create_connection((self.host, self.port), timeout=PATIENCE)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.scheme == "amqps":
+            client = ssl.create_default_context().wrap_socket(client, server_hostname=self.host)
         return RawClient(self, client)
 
     def login(

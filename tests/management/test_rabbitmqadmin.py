@@ -15,6 +15,7 @@ from tests.management.amqp import connected, soon
 from tests.management.support import Running, rabbitmqadmin
 from tests.management.surface import Surface
 from tests.server.support import PATIENCE
+from tests.server.tls_support import Trust
 
 from leveret.broker.access import hash_password
 
@@ -23,9 +24,6 @@ SURFACE = Surface()
 FORMATS = ("raw_json", "pretty_json", "tsv", "long", "table", "kvp", "bash")
 # Those whose command has a kind of object.
 VERBS = ("list", "show", "declare", "delete", "close", "purge")
-# There is no TLS yet.
-LATER = {"--ssl", "--ssl-key-file", "--ssl-cert-file", "--ssl-ca-cert-file", "--ssl-insecure"}
-LATER |= {"--ssl-disable-hostname-verification"}
 SHOVEL = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
 
 
@@ -82,7 +80,7 @@ def test_every_command_is_tried(broker: Running) -> None:
         command = " ".join(words[: 2 if words[0] in VERBS else 1])
         wanted |= {command, *(f"{command} {name}=" for name in re.findall(r"([\w-]+)=\.\.\.", line))}
     options = admin.run("--help")
-    wanted |= set(re.findall(r"--[a-z-]+", options)) - LATER - {"--help"}
+    wanted |= set(re.findall(r"--[a-z-]+", options)) - {"--help"}
     (formats,) = re.findall(r"one of \[([^]]*)\]", options)
     wanted |= {f"--format {name}" for name in re.split(r"[,\s]+", formats)}
     assert len(wanted) > 100
@@ -416,6 +414,25 @@ def test_broker_is_found_by_options_and_by_a_file(admin: Admin, vhost: str, tmp_
     assert admin.with_login(*uri, vhost=vhost).column("queues") == ["here", "there"]
     wrong = admin.with_login(*place, "--username", "guest", "--password", "wrong")
     assert "Access refused: /api/queues" in wrong.run("list", "queues", fails=True)
+
+
+@SURFACE.covers(
+    *("--ssl", "--ssl-key-file", "--ssl-cert-file", "--ssl-ca-cert-file", "--ssl-insecure"),
+    "--ssl-disable-hostname-verification",
+)
+def test_broker_with_tls_is_found(admin: Admin, tmp_path: Path) -> None:
+    """SPEC §9.1: rabbitmqadmin's options of TLS, with a certificate that is demanded"""
+    trust = Trust(tmp_path)
+    with Running(tmp_path, environment=trust.environment(clients="required")) as broker:
+        place = ("--port", str(broker.port_of("https")), "--ssl")
+        own = ("--ssl-cert-file", str(trust.client.certificate), "--ssl-key-file", str(trust.client.key))
+        trusting = ("--ssl-ca-cert-file", str(trust.ca))
+        for options in (trusting, (*trusting, "--ssl-disable-hostname-verification"), ("--ssl-insecure",)):
+            assert admin.with_login("--host", "localhost", *place, *own, *options).column("users") == ["guest"]
+        without = admin.with_login("--host", "localhost", *place, *trusting)
+        assert "certificate required" in without.run("list", "users", fails=True)
+        strange = admin.with_login("--host", "localhost", *place, *own)
+        assert "certificate verify failed" in strange.run("list", "users", fails=True)
 
 
 def test_faults_are_told(admin: Admin) -> None:

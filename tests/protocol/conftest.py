@@ -47,11 +47,11 @@ HEARTBEAT = "heartbeat"
 class Client:
     """One connection, its time, and what it says and hears."""
 
-    def __init__(self, broker: Broker, peer_host: str = "127.0.0.1", now: int = 0) -> None:
+    def __init__(self, broker: Broker, peer_host: str = "127.0.0.1", now: int = 0, peer: Peer | None = None) -> None:
         self.broker = broker
         self.now = now
         self.woken = False
-        self.connection = Connection(broker, Peer("client", peer_host), self._wake, now)
+        self.connection = Connection(broker, peer or Peer("client", peer_host), self._wake, now)
 
     def _wake(self) -> None:
         self.woken = True

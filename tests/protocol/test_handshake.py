@@ -10,6 +10,7 @@ from leveret import __version__
 from leveret.broker.broker import Broker
 from leveret.errors import CommandInvalid, NotAllowed, SyntaxFault
 from leveret.protocol.handshake import check_negotiated, credentials
+from leveret.protocol.peer import Peer
 from leveret.protocol.states import HANDSHAKE, IGNORING_INPUT, RUNNING
 from leveret.wire.spec import (
     ChannelOpen,
@@ -104,6 +105,78 @@ def test_wrong_protocol_header_is_answered_with_the_right_one_and_the_end(strang
     assert stranger.connection.ended
     stranger.feed(b"still more")
     assert stranger.octets() == b""
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "a client with TLS has connected to a port without TLS"),
+        (b"AMQP\x00\x01\x00\x00", "bad protocol header b'AMQP\\x00\\x01\\x00\\x00'"),
+    ],
+)
+def test_log_tells_wrong_protocol_headers_apart(
+    stranger: Client, caplog: pytest.LogCaptureFixture, header: bytes, said: str
+) -> None:
+    stranger.feed(header)
+    assert caplog.messages == [f"client: {said}"]
+
+
+# Certificates
+
+
+def with_certificate(broker: Broker, kind: type[Client], name: str | None = "shop", host: str = "192.0.2.1") -> Client:
+    """A client that has come in by TLS, and has shown a certificate with this common name; without a name, none."""
+    certificate = None if name is None else {"subject": ((("organizationName", "Hare"),), (("commonName", name),))}
+    return kind(broker, peer=Peer("client", host, certificate=certificate, tls=True))
+
+
+def test_external_is_offered_to_who_has_shown_a_certificate(stranger: Client) -> None:
+    """SPEC §7.4 EXTERNAL"""
+    start = with_certificate(stranger.broker, type(stranger)).greet()
+    assert start.mechanisms.split() == [b"EXTERNAL", b"AMQPLAIN", b"PLAIN"]
+    start = with_certificate(stranger.broker, type(stranger), name=None).greet()
+    assert start.mechanisms.split() == [b"AMQPLAIN", b"PLAIN"]
+
+
+@pytest.mark.parametrize(
+    ("source", "user"), [("common_name", "shop"), ("distinguished_name", "CN=shop,O=Hare")], ids=["CN", "DN"]
+)
+def test_certificate_logs_its_user_in(stranger: Client, source: str, user: str) -> None:
+    """SPEC §7.4 EXTERNAL: without a password, also where the user has one."""
+    broker = stranger.broker
+    broker.settings.certificate_login = (source, "dns", 0)
+    broker.add_user(user, "secret")
+    client = with_certificate(broker, type(stranger))
+    client.greet()
+    assert client.start_ok(b"", "EXTERNAL") == [ConnectionTune(2047, 131072, 60)]
+    assert broker.churn.logins.protocols["amqp091"].succeeded == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nobody", "user 'nobody' - invalid credentials"),
+        (None, "connection peer presented no TLS (x.509) certificate"),
+        ("", "no name found"),
+        ("guest", "user 'guest' can only connect via localhost"),
+    ],
+)
+def test_certificate_of_nobody_is_refused(
+    stranger: Client, caplog: pytest.LogCaptureFixture, name: str | None, reason: str
+) -> None:
+    """SPEC §7.4 EXTERNAL: the client hears as much as with a wrong password, the log has the reason."""
+    stranger.broker.settings.certificate_login = ("common_name", "dns", 0)
+    client = with_certificate(stranger.broker, type(stranger), name)
+    client.greet()
+    assert client.start_ok(b"", "EXTERNAL") == [ConnectionClose(403, REFUSAL.format("EXTERNAL"), 0, 0)]
+    assert reason in caplog.text
+
+
+def test_external_without_tls_is_no_mechanism(stranger: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """SPEC §7.4 EXTERNAL: RabbitMQ says nothing and ends it, as with one that it does not know."""
+    stranger.greet()
+    assert stranger.start_ok(b"", "EXTERNAL") == []
+    assert "invalid authentication mechanism 'EXTERNAL'" in caplog.text
 
 
 def test_amqplain_login(stranger: Client) -> None:

@@ -56,16 +56,21 @@ class Process:
         self.port = 0
         self.http_port = 0
         self.prometheus_port = 0
+        self.listeners: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         assert self.popen.stdout is not None
         line = self.popen.stdout.readline()
-        assert line.startswith("ready amqp="), f"{line!r}: {self.log}"
-        listeners = dict(word.split("=", 1) for word in line.split()[1:])
-        self.port = int(listeners["amqp"].rpartition(":")[2])
-        self.prometheus_port = int(listeners.get("prometheus", ":0").rpartition(":")[2])
-        self.http_port = int(listeners.get("http", ":0").rpartition(":")[2])
+        assert line.startswith("ready amqp"), f"{line!r}: {self.log}"
+        self.listeners = dict(word.split("=", 1) for word in line.split()[1:])
+        self.port = self.port_of("amqp")
+        self.prometheus_port = self.port_of("prometheus")
+        self.http_port = self.port_of("http")
         return self
+
+    def port_of(self, listener: str) -> int:
+        """The port of a listener, by its name in the line `ready`; 0 if it has none."""
+        return int(self.listeners.get(listener, ":0").rpartition(":")[2])
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:

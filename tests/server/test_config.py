@@ -7,6 +7,7 @@ import pytest
 
 from leveret.definitions.settings import Definitions
 from leveret.server.config import BadSetting, Config, load
+from leveret.server.tls_settings import NamedCertificate, TlsSettings
 
 # Every setting, with a value that is not its default, as text, and what becomes of it.
 GIVEN: dict[str, tuple[str, object]] = {
@@ -106,7 +107,8 @@ def literal(value: object) -> str:
 
 
 def test_every_setting_is_tried_here() -> None:
-    assert set(GIVEN) == set(Config.__struct_fields__) - set(Definitions.__struct_fields__)
+    # The table of TLS is tried below.
+    assert set(GIVEN) == set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls"}
 
 
 def test_defaults_are_rabbitmqs() -> None:
@@ -223,3 +225,74 @@ def test_choices_reach_the_model() -> None:
         False,
     )
     assert settings.node_name.startswith("leveret@")
+
+
+# TLS
+
+# Each setting of the table, as text, and what becomes of it.
+TLS: dict[str, tuple[str, object]] = {
+    "port": ("0", 0),
+    "management_port": ("1", 1),
+    "prometheus_port": ("2", 2),
+    "management": ("false", False),
+    "only": ("true", True),
+    "certificate": ("/c", "/c"),
+    "key": ("/k", "/k"),
+    "ca": ("/ca", "/ca"),
+    "clients": ("asked", "asked"),
+    "ssl_cert_login_from": ("common_name", "common_name"),
+    "ssl_cert_login_san_type": ("email", "email"),
+    "ssl_cert_login_san_index": ("3", 3),
+    "handshake_timeout": ("100", 100),
+    "handshakes": ("7", 7),
+}
+
+
+def test_every_setting_of_tls_is_tried_here() -> None:
+    assert set(TLS) == set(TlsSettings.__struct_fields__) - {"names"}
+
+
+@pytest.mark.parametrize("name", TLS)
+def test_setting_of_tls_in_each_place(tmp_path: Path, name: str) -> None:
+    text, value = TLS[name]
+    file = tmp_path / "leveret.toml"
+    file.write_text("[tls]\n" + toml({name: value}))
+    assert getattr(load(str(file), {}, {}).tls, name) == value
+    assert getattr(load(None, {}, {f"LEVERET_TLS_{name.upper()}": text}).tls, name) == value
+    assert not TlsSettings().wanted
+    assert load(None, {}, {f"LEVERET_TLS_{name.upper()}": text}).tls.wanted
+
+
+def test_environment_adds_to_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_text('[tls]\nport = 1\ncertificate = "/c"\n[tls.names."a.example"]\ncertificate = "/a"\n')
+    tls = load(str(file), {}, {"LEVERET_TLS_PORT": "2"}).tls
+    assert (tls.port, tls.certificate, tls.names) == (2, "/c", {"a.example": NamedCertificate("/a")})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('port = "x"', "bad setting tls.port = 'x' in FILE: "),
+        ("port = 65536", "bad setting tls.port = 65536 in FILE: "),
+        ('clients = "maybe"', "bad setting tls.clients = 'maybe' in FILE: "),
+        ("handshakes = 0", "bad setting tls.handshakes = 0 in FILE: "),
+        ("handshake_timeout = 0", "bad setting tls.handshake_timeout = 0 in FILE: "),
+        ('ssl_cert_login_from = "password"', "bad setting tls.ssl_cert_login_from = 'password' in FILE: "),
+        ('ssl_cert_login_san_type = "other_name"', "bad setting tls.ssl_cert_login_san_type = 'other_name' in FILE: "),
+        ("ssl_cert_login_san_index = -1", "bad setting tls.ssl_cert_login_san_index = -1 in FILE: "),
+        ('certifcate = "x"', "bad setting tls in FILE: Object contains unknown field `certifcate`"),
+        ('names = { "a" = { key = "x" } }', "bad setting tls.names[...] in FILE: "),
+    ],
+)
+def test_bad_setting_of_tls_is_named(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_text(f"[tls]\n{text}\n")
+    with pytest.raises(BadSetting) as refused:
+        load(str(file), {}, {})
+    assert str(refused.value).startswith(said.replace("FILE", str(file)))
+
+
+def test_bad_setting_of_tls_in_the_environment_is_named() -> None:
+    with pytest.raises(BadSetting, match=r"bad setting tls\.port = 'x' in the environment: "):
+        load(None, {}, {"LEVERET_TLS_PORT": "x"})

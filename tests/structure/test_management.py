@@ -15,7 +15,8 @@ ALLOWED = {
     "statistics": {"http", "client"},
     "messages": {"http", "api_channel"},
     "prometheus": {"http", "client", "statistics"},
-    "api": {"http", "client", "api_channel", "statistics", "messages"},
+    "tls_view": set[str](),
+    "api": {"http", "client", "api_channel", "statistics", "messages", "tls_view"},
     "server": {"http", "statistics", "prometheus", "api"},
 }
 

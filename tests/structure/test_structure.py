@@ -52,7 +52,10 @@ ALLOWED = {
     "management": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "shovel", "store"},
     # A user of any broker, too.
     "work": {"errors", "uri", "wire", "client"},
-    "cli": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "store", "management", "work"},
+    "cli": {
+        *("errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "store", "client", "management"),
+        "work",
+    },
     "testing": {"server", "management", "work"},
 }
 NO_IO = {"errors", "terms", "octets", "uri", "wire", "broker", "definitions", "protocol"}

@@ -24,9 +24,11 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker, Pro
 from tests.management.support import Http
 from tests.properties.dialogue import publish
 from tests.server.support import Client
+from tests.server.tls_support import PORTS, TlsClient, Trust
 
 from leveret.definitions.settings import BadDefinition
 from leveret.errors import NotFound
+from leveret.server.certificates import BadTls
 from leveret.server.config import BadSetting
 from leveret.testing import Broker
 from leveret.wire import spec
@@ -454,3 +456,25 @@ def test_threads_have_a_name_and_do_not_hold_up_the_interpreter() -> None:
     with Broker():
         found = [thread for thread in threading.enumerate() if thread.name == "leveret" and thread not in others]
         assert [thread.daemon for thread in found] == [True]
+
+
+# TLS
+
+
+def test_broker_with_tls(tmp_path: Path) -> None:
+    """Its URLs are those without, where there are any."""
+    trust = Trust(tmp_path)
+    tls = {name: getattr(trust.settings(), name) for name in (*PORTS, "certificate", "key")}
+    with Broker(tls=tls, management=True) as broker:
+        assert set(broker.listeners) == {"amqp", "amqps", "http", "https"}
+        assert (broker.url[:7], broker.management_url[:7]) == ("amqp://", "http://")
+    with Broker(tls={**tls, "only": True}, management=True) as broker:
+        assert set(broker.listeners) == {"amqps", "https"}
+        assert (broker.url[:8], broker.management_url[:8]) == ("amqps://", "https://")
+        with TlsClient(broker.port, trust.context()) as client:
+            client.login()
+
+
+def test_tls_that_cannot_be_is_told() -> None:
+    with pytest.raises(BadTls, match="cannot read /no/c"):
+        Broker(tls={"certificate": "/no/c"}).start()

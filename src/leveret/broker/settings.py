@@ -14,6 +14,7 @@ class Settings:
     """Limits and choices, with their defaults."""
 
     __slots__ = (
+        "certificate_login",
         "channel_max",
         "consumer_timeout_ms",
         "deliver_synced",
@@ -49,3 +50,5 @@ class Settings:
         self.epoch_expiration = False
         # Whether logins are counted by address and user too.
         self.track_auth_attempt_source = False
+        # What of a client's certificate is its user's name: where it stands, and of alternative names which kind and one.
+        self.certificate_login = ("distinguished_name", "dns", 0)

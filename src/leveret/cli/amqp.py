@@ -4,7 +4,9 @@ import socket
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
+from leveret.client.tls import fault_text, server_name, tls_context
 from leveret.errors import FrameError
+from leveret.uri import PORTS, BadUri, parse_uri
 from leveret.wire.frames import HEARTBEAT
 from leveret.wire.methods import decode_method, write_method
 from leveret.wire.spec import (
@@ -34,15 +36,18 @@ class Closed(Exception):
 
 
 class Client:
-    """A connection with channel 1 open. `url` is amqp://name:password@host:port/vhost."""
+    """A connection with channel 1 open. `url` is amqp://name:password@host:port/vhost, or amqps://…?cacertfile=…"""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._buffer = bytearray()
         # Of the last method's frame.
         self.last_size = 0
-        self.socket = socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 5672), TIMEOUT_S)
+        host, port = parts.hostname or "127.0.0.1", parts.port or PORTS.get(parts.scheme, PORTS["amqp"])
+        self.socket = socket.create_connection((host, port), TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if parts.scheme == "amqps":
+            self._begin_tls(url, host)
         name, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
         vhost = unquote(parts.path[1:]) or "/"
         self.socket.sendall(PROTOCOL_HEADER)
@@ -54,6 +59,18 @@ class Client:
         self.send(0, ConnectionOpen(vhost))
         self.expect(ConnectionOpenOk)
         self.call(ChannelOpen(), ChannelOpenOk)
+
+    def _begin_tls(self, url: str, host: str) -> None:
+        try:
+            uri = parse_uri(url)
+            context = tls_context(uri.tls, uri.shown)
+            self.socket = context.wrap_socket(self.socket, server_hostname=server_name(uri.tls, host))
+        except BadUri as error:
+            self.socket.close()
+            raise Closed(f"not an AMQP URI: {error}") from None
+        except (OSError, ValueError) as error:
+            self.socket.close()
+            raise Closed(fault_text(error)) from None
 
     def __enter__(self) -> "Client":
         return self

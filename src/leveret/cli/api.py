@@ -6,7 +6,9 @@ import json
 import socket
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from leveret.client.tls import fault_text, server_name, tls_context
 
 # An object of an answer; the API's documentation says what is in it.
 JsonObject = dict[str, Any]
@@ -40,8 +42,24 @@ class LocalConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
+class TlsConnection(http.client.HTTPSConnection):
+    """HTTP within TLS, as a URL's query asks for it."""
+
+    def __init__(self, host: str, port: int, timeout: float, options: dict[str, str], shown: str) -> None:
+        self._tls = tls_context(options, shown)
+        self._name = server_name(options, host)
+        super().__init__(host, port, timeout=timeout, context=self._tls)
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+
+
 class Api:
-    """One broker, by its data folder or by a URL with name and password in it."""
+    """One broker, by its data folder or by a URL with name and password in it.
+
+    The query of an https URL may have the options of TLS that an amqps URI has, such as `?cacertfile=ca.pem`.
+    """
 
     def __init__(self, data_dir: str, url: str | None = None, timeout: float = TIMEOUT_S) -> None:
         self._folder = Path(data_dir)
@@ -62,8 +80,11 @@ class Api:
     def _connection(self) -> http.client.HTTPConnection:
         if self._url is None:
             return LocalConnection(self._folder / SOCKET_NAME, self._timeout)
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        return kind(self._url.hostname or "localhost", self._port, timeout=self._timeout)
+        host = self._url.hostname or "localhost"
+        if self._url.scheme == "https":
+            options = dict(parse_qsl(self._url.query))
+            return TlsConnection(host, self._port, self._timeout, options, self.where)
+        return http.client.HTTPConnection(host, self._port, timeout=self._timeout)
 
     def _headers(self) -> dict[str, str]:
         if self._url is None:
@@ -74,15 +95,18 @@ class Api:
     def ask(self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None) -> Any:
         """What the broker answers, decoded if it is JSON; None if that is nothing."""
         data = None if body is None else json.dumps(body).encode()
-        connection = self._connection()
+        connection = None
         try:
+            connection = self._connection()
             connection.request(method, path, data, self._headers() | (headers or {}))
             answer = connection.getresponse()
             content = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"cannot connect to a broker at {self.where}: {error}") from None
+            reason = fault_text(error) if isinstance(error, OSError) else str(error)
+            raise Unreachable(f"cannot connect to a broker at {self.where}: {reason}") from None
         finally:
-            connection.close()
+            if connection is not None:
+                connection.close()
         found: Any = content.decode("utf-8", "replace") or None
         if content and "json" in answer.getheader("Content-Type", ""):
             found = json.loads(content)

@@ -4,7 +4,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from leveret.cli.api import Api, JsonObject, part
+from leveret.cli.api import Api, Failed, JsonObject, part
 from leveret.cli.command import DATA, UNAVAILABLE, Bad, Command, Do, Options, Result, Table
 from leveret.cli.ctl_node import (
     UNITS,
@@ -20,6 +20,8 @@ from leveret.cli.ctl_node import (
 )
 
 CONNECT_S = 5.0
+# HTTP's status of a check that has failed.
+FAILED_CHECK = 503
 ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "::1"}
 WITHIN = ("days", "weeks", "months", "years")
 
@@ -91,6 +93,7 @@ def check_protocol_listener(api: Api, options: Options, given: list[str]) -> Res
     name, found = node_of(api)["name"], listeners_of(api)
     protocols = sorted(one["protocol"] for one in found)
     wanted = {"amqp091": "amqp", "amqp0-9-1": "amqp", "amqp0.9.1": "amqp", "prometheus": "http/prometheus"}
+    wanted |= {"amqps": "amqp/ssl", "tls": "amqp/ssl", "ssl": "amqp/ssl"}
     protocol = wanted.get(given[0].lower(), given[0].lower())
     if protocol in protocols:
         text = f"A listener for protocol {protocol} is running on node {name}."
@@ -159,7 +162,12 @@ def check_certificates(api: Api, options: Options, given: list[str]) -> Result:
     within, unit = options.flags.get("within", "4"), options.flags.get("unit", "weeks")
     if not within.isdigit() or unit not in WITHIN:
         raise Bad(f"--within takes a number and --unit one of {', '.join(WITHIN)}", DATA)
-    api.get(f"/api/health/checks/certificate-expiration/{within}/{unit}")
+    try:
+        api.get(f"/api/health/checks/certificate-expiration/{within}/{unit}")
+    except Failed as error:
+        if error.status != FAILED_CHECK:
+            raise
+        raise unwell(options, f"Certificates are expiring within {within} {unit}.") from None
     return well(options, f"No certificates are expiring within {within} {unit}.")
 
 

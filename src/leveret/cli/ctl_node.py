@@ -18,7 +18,14 @@ from leveret.cli.command import (
     exists,
 )
 
-PURPOSES = {"amqp": "AMQP 0-9-1", "http": "HTTP API", "http/prometheus": "Prometheus exporter API over HTTP"}
+PURPOSES = {
+    "amqp": "AMQP 0-9-1",
+    "amqp/ssl": "AMQP 0-9-1 over TLS",
+    "http": "HTTP API",
+    "https": "HTTP API over TLS (HTTPS)",
+    "http/prometheus": "Prometheus exporter API over HTTP",
+    "https/prometheus": "Prometheus exporter API over TLS (HTTPS)",
+}
 UNITS = {"bytes": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9, "t": 10**12, "tb": 10**12}
 UNITS |= {"ki": 1 << 10, "kib": 1 << 10, "mi": 1 << 20, "mib": 1 << 20, "gi": 1 << 30, "gib": 1 << 30, "ti": 1 << 40}
 UNITS |= {"tib": 1 << 40, "kilobytes": 10**3, "megabytes": 10**6, "gigabytes": 10**9, "terabytes": 10**12}

@@ -4,7 +4,8 @@ ERLANG = "Leveret does not run on Erlang"
 ONE_NODE = "there are no clusters yet; a broker is a single node"
 RESET = "stop the broker and start it on another data folder (--data-dir)"
 LOG = "the broker logs to standard error; the log is kept by whatever started it"
-TLS = "there are no TLS listeners yet"
+TLS = "see the setting tls.certificate, and 'openssl x509'"
+CIPHERS = "those of TLS 1.3, and of 1.2 the ones with ECDHE and AES-GCM or ChaCha20"
 MIRRORS = "there are no mirrored queues"
 REPLICAS = "every queue has a single replica, on this node"
 SETTINGS = "settings are not encrypted"
@@ -19,7 +20,7 @@ UNSUPPORTED: dict[str, str] = {
     "change_cluster_node_type": ONE_NODE,
     "check_if_cluster_has_classic_queue_mirroring_policy": MIRRORS,
     "check_if_new_quorum_queue_replicas_have_finished_initial_sync": REPLICAS,
-    "cipher_suites": TLS,
+    "cipher_suites": CIPHERS,
     "command_line_arguments": ERLANG,
     "consume_event_stream": "see GET /api/stream",
     "deactivate_free_disk_space_monitoring": "free disk space is always monitored; see set_disk_free_limit",

@@ -18,6 +18,7 @@ NOUNS = {
     "definitions": ("leveret.cli.definitions", "Export, import and compare definitions."),
     "messages": ("leveret.cli.messages", "Peek at, get, publish, move and tail messages."),
     "store": ("leveret.cli.store", "Check, repair and back up a data folder."),
+    "tls": ("leveret.cli.tls", "Make certificates for trying out TLS."),
     "work": ("leveret.cli.work", "Run workers from subscription files."),
     "top": ("leveret.cli.top", "Show the longest queues and message rates."),
 }

@@ -17,9 +17,11 @@ from leveret.cli.logs import start_log
 from leveret.cli.main import fail
 from leveret.definitions.file import BadFile
 from leveret.definitions.settings import BadDefinition
+from leveret.server.certificates import BadTls
 from leveret.server.config import BadSetting, Config, file_of, load
-from leveret.server.endpoint import HTTP, PROMETHEUS, CannotListen, management_endpoints
+from leveret.server.endpoint import CannotListen, management_endpoints
 from leveret.server.node import Node
+from leveret.server.tls_settings import TlsSettings
 from leveret.store.opened import InUse, Misfit, Unusable
 from leveret.store.rows import UnknownFormat
 
@@ -29,6 +31,7 @@ RELOADED: dict[str, Callable[[Node, Config], None]] = {
     "memory_watermark": lambda node, config: node.set_limit("memory_watermark", config.memory_watermark),
     "disk_free_limit": lambda node, config: node.set_limit("disk_free_limit", config.disk_free_limit),
 }
+RELOADED_TLS = ("certificate", "key", "ca", "clients", "names")
 
 log = logging.getLogger("leveret.server")
 
@@ -53,6 +56,8 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
         event_loop()(serve(settings, read))
     except (InUse, Misfit, UnknownFormat, Unusable) as error:
         fail(str(error), 1)
+    except BadTls as error:
+        fail("\nleveret: ".join(error.faults), 2)
     except BadFile as error:
         fail(str(error), 2)
     except BadDefinition as error:
@@ -97,15 +102,26 @@ class Reloading:
             log.error("SIGHUP: %s; all settings stay as they are", error)
             return
         changed = [name for name in Config.__struct_fields__ if getattr(found, name) != getattr(self._config, name)]
+        self._reload_tls(self._config.tls, found.tls)
         self._config = found
         for name in changed:
             if name in RELOADED:
                 RELOADED[name](self._node, found)
                 log.info("SIGHUP: %s is changed", name)
-            else:
+            elif name != "tls":
+                # Of that table, each by itself (`_reload_tls`).
                 log.info("SIGHUP: %s takes effect at the next start", name)
         if not changed:
             log.info("SIGHUP: no setting has changed")
+
+    def _reload_tls(self, before: TlsSettings, found: TlsSettings) -> None:
+        """Read the certificates again, those that are named now."""
+        tls = self._node.tls
+        if tls is not None:
+            tls.certificates.reload(found)
+        for name in TlsSettings.__struct_fields__:
+            if getattr(found, name) != getattr(before, name) and (tls is None or name not in RELOADED_TLS):
+                log.info("SIGHUP: tls.%s takes effect at the next start", name)
 
 
 async def manage(node: Node, config: Config) -> Any:
@@ -113,15 +129,11 @@ async def manage(node: Node, config: Config) -> Any:
     from leveret.management.server import Management  # noqa: PLC0415 - `leveret --help` needs no aiohttp
 
     management = Management(node)
-    openers = {HTTP: management.start, PROMETHEUS: management.start_metrics}
-    for endpoint in management_endpoints(config):
-        start = openers[endpoint.protocol]
-        try:
-            node.add_listener(endpoint.at(await start(endpoint.host, endpoint.port)))
-        except OSError as error:
-            await management.stop()
-            await node.stop()
-            raise CannotListen(endpoint, error) from error
+    try:
+        await management.start(management_endpoints(config))
+    except CannotListen:
+        await node.stop()
+        raise
     if config.storage == "disk":
         await management.open_socket(Path(config.data_dir) / SOCKET_NAME)
     return management

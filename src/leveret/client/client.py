@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 from leveret import __version__
 from leveret.client.fault import ChannelClosed, ClientFault, Disconnected
 from leveret.client.incoming import Delivery, Incoming
-from leveret.client.tls import tls_context, tls_name
+from leveret.client.tls import context_for, fault_text, server_name
 from leveret.errors import AMQPError
 from leveret.uri import Uri
 from leveret.wire.content import END, frame_head
@@ -433,8 +433,9 @@ async def connect(uri: Uri, name: str, sock: socket.socket | None = None) -> Cli
             if sock is not None:
                 await uninterrupted(loop.create_unix_connection(lambda: client, sock=sock))
             elif uri.scheme == "amqps":
-                context = tls_context(uri)
-                await loop.create_connection(lambda: client, host, uri.port, ssl=context, server_hostname=tls_name(uri))
+                context = await context_for(uri)
+                name = server_name(uri.tls, host)
+                await loop.create_connection(lambda: client, host, uri.port, ssl=context, server_hostname=name)
             else:
                 await loop.create_connection(lambda: client, host, uri.port)
             await client.begin()
@@ -443,7 +444,7 @@ async def connect(uri: Uri, name: str, sock: socket.socket | None = None) -> Cli
         raise Disconnected(f"no answer in {uri.timeout_s:g} s") from None
     except (OSError, ValueError) as error:
         client.abort()
-        raise Disconnected(f"cannot connect: {error}") from None
+        raise Disconnected(f"cannot connect: {fault_text(error)}") from None
     except BaseException:
         client.abort()
         raise

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +20,9 @@ from leveret.management.http.request import Request
 from leveret.management.http.response import HEADERS, refusal, respond, send_pieces
 from leveret.management.http.route import ANYONE, Route, parts_of, patterns_of
 from leveret.management.http.static_file import PAGE_FOLDER, StaticFiles
-from leveret.management.prometheus import endpoint
+from leveret.management.prometheus import endpoint as metrics
 from leveret.management.statistics.sampler import Sampler
+from leveret.server.endpoint import HTTP, PROMETHEUS, CannotListen, Endpoint
 from leveret.server.listener import CONTROL_SHARE, HTTP_SHARE, Factory, Listener, listen, listen_at
 
 if TYPE_CHECKING:
@@ -56,27 +57,32 @@ class Management:
         self._streams: set[asyncio.Task[object] | None] = set()
         self._socket: Path | None = None
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen, and return the address. OSError if it cannot."""
+    async def start(self, endpoints: Iterable[Endpoint]) -> None:
+        """Listen where these say, and tell the node; or CannotListen."""
         self._sampler.start()
-        app = self._app([*ROUTES, *endpoint.ROUTES])
+        apps: dict[str, Callable[[], web.Application]] = {
+            HTTP: self._whole_app,
+            PROMETHEUS: lambda: self._app(metrics.ROUTES),
+        }
+        for endpoint in endpoints:
+            client = await self._client(apps[endpoint.protocol]())
+            try:
+                listener = await listen(endpoint.host, endpoint.port, self._node.factory(endpoint, client), HTTP_SHARE)
+            except OSError as error:
+                await self.stop()
+                raise CannotListen(endpoint, error) from error
+            except BaseException:
+                await self.stop()
+                raise
+            self._listeners.append(listener)
+            self._node.add_listener(endpoint.at(listener.address))
+
+    def _whole_app(self) -> web.Application:
+        """The API, the metrics and the page."""
+        app = self._app([*ROUTES, *metrics.ROUTES])
         for method in ("GET", "HEAD"):
             app.router.add_route(method, PAGE_PATHS, self._get_page)
-        return await self._listen(host, port, app)
-
-    async def start_metrics(self, host: str, port: int) -> tuple[str, int]:
-        """Listen for those who only want metrics."""
-        return await self._listen(host, port, self._app(endpoint.ROUTES))
-
-    async def _listen(self, host: str, port: int, app: web.Application) -> tuple[str, int]:
-        client = await self._client(app)
-        try:
-            listener = await listen(host, port, client, HTTP_SHARE)
-        except BaseException:
-            await self.stop()
-            raise
-        self._listeners.append(listener)
-        return listener.address
+        return app
 
     async def open_socket(self, path: Path) -> None:
         """Listen on a UNIX socket too, where no password is asked for: only its owner may open it."""

@@ -35,7 +35,14 @@ from leveret.errors import (
 from leveret.protocol.channel import TOPOLOGY_CLASSES, Channel
 from leveret.protocol.deadlines import close_overdue, look_every_ms
 from leveret.protocol.departure import Departure, end_channels
-from leveret.protocol.handshake import ACCEPTED_HEADERS, HEADER_SIZE, PROTOCOL_HEADER, START, TIMEOUT_MS, Handshake
+from leveret.protocol.handshake import (
+    ACCEPTED_HEADERS,
+    HEADER_SIZE,
+    PROTOCOL_HEADER,
+    TIMEOUT_MS,
+    Handshake,
+    header_fault,
+)
 from leveret.protocol.heartbeat import NEVER, Heartbeat
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.peer import Peer
@@ -424,9 +431,9 @@ class Connection:
         rest = handshake.take_header(data)
         if handshake.header in ACCEPTED_HEADERS:
             self.state = HANDSHAKE
-            self.output.write(START)
+            self.output.write(handshake.start)
         elif len(handshake.header) == HEADER_SIZE:
-            log.error("%s: bad protocol header %r", self.name, handshake.header)
+            log.error("%s: %s", self.name, header_fault(handshake.header))
             self.state = IGNORING_INPUT
             self.ended = True
             self.output.write(PROTOCOL_HEADER)

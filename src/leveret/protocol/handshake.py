@@ -15,6 +15,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.settings import RABBITMQ_VERSION
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import AccessRefused, AMQPError, ChannelError, CommandInvalid, NotAllowed, SyntaxFault
+from leveret.protocol.certificate import login_name
 from leveret.protocol.peer import Peer
 from leveret.wire.methods import write_method
 from leveret.wire.spec import (
@@ -35,6 +36,9 @@ HEADER_SIZE = len(PROTOCOL_HEADER)
 
 TIMEOUT_MS = 10_000
 MECHANISMS = b"AMQPLAIN PLAIN"
+# Who has shown a certificate may log in with that.
+EXTERNAL = "EXTERNAL"
+MECHANISMS_WITH_CERTIFICATE = b"EXTERNAL AMQPLAIN PLAIN"
 # As logins are counted.
 PROTOCOL = "amqp091"
 
@@ -61,14 +65,15 @@ SERVER_PROPERTIES: dict[str, Any] = {
 }
 
 
-def _start() -> bytes:
+def _start(mechanisms: bytes) -> bytes:
     frame = bytearray()
-    write_method(frame, 0, ConnectionStart(0, 9, SERVER_PROPERTIES, MECHANISMS, b"en_US"))
+    write_method(frame, 0, ConnectionStart(0, 9, SERVER_PROPERTIES, mechanisms, b"en_US"))
     return bytes(frame)
 
 
-# The frame that is the same for every client.
-START = _start()
+# The frame that is the same for every client, without and with a certificate.
+START = _start(MECHANISMS)
+START_WITH_CERTIFICATE = _start(MECHANISMS_WITH_CERTIFICATE)
 
 
 class Refused(Exception):
@@ -107,6 +112,11 @@ class Handshake:
         self.channel_max = broker.settings.channel_max
         self.frame_max = FRAME_MIN_SIZE
         self.heartbeat_s = broker.settings.heartbeat_s
+
+    @property
+    def start(self) -> bytes:
+        """The frame with which it begins."""
+        return START if self.peer.certificate is None else START_WITH_CERTIFICATE
 
     @property
     def done(self) -> bool:
@@ -152,8 +162,12 @@ class Handshake:
         """The user whose name and password these are; counted, also if there is none."""
         logins, name = self._broker.churn.logins, ""
         try:
-            name, password = credentials(m.mechanism, m.response)
-            user = self._known_user(m.mechanism, name, password)
+            if m.mechanism == EXTERNAL:
+                name = self._certificate_name()
+                user = self._known_user(m.mechanism, name, None)
+            else:
+                name, password = credentials(m.mechanism, m.response)
+                user = self._known_user(m.mechanism, name, password)
         except Refused as refused:
             logins.count(PROTOCOL, self.peer.host, name, succeeded=False)
             raise AccessRefused(
@@ -165,9 +179,22 @@ class Handshake:
         logins.count(PROTOCOL, self.peer.host, name, succeeded=True)
         return user
 
-    def _known_user(self, mechanism: str, name: str, password: bytes) -> User:
+    def _certificate_name(self) -> str:
+        """The user whom the client's certificate logs in."""
+        if not self.peer.tls:
+            # RabbitMQ: a mechanism that it knows, and does not offer here.
+            raise CommandInvalid(f"invalid authentication mechanism '{EXTERNAL}'")
+        if self.peer.certificate is None:
+            raise Refused(f"{EXTERNAL} login refused: connection peer presented no TLS (x.509) certificate")
+        name = login_name(self.peer.certificate, *self._broker.settings.certificate_login)
+        if name is None:
+            raise Refused(f"{EXTERNAL} login refused: no name found")
+        return name
+
+    def _known_user(self, mechanism: str, name: str, password: bytes | None) -> User:
+        """The user of this name, if that is the password; with None, who they are is known already."""
         user = self._broker.users.get(name)
-        if user is None or not user.has_password(password):
+        if user is None or not (password is None or user.has_password(password)):
             raise Refused(f"{mechanism} login refused: user '{name}' - invalid credentials")
         if user.loopback_only and not is_loopback(self.peer.host):
             raise Refused(f"{mechanism} login refused: user '{name}' can only connect via localhost")
@@ -180,6 +207,18 @@ class Handshake:
         self.channel_max = m.channel_max
         self.heartbeat_s = m.heartbeat
         self.state = "opening"
+
+
+def header_fault(header: bytes) -> str:
+    """What is wrong with a protocol header."""
+    if is_tls(header):
+        return "a client with TLS has connected to a port without TLS"
+    return f"bad protocol header {header!r}"
+
+
+def is_tls(head: bytes) -> bool:
+    """Whether what a client has said first is TLS's: a handshake record of any version."""
+    return head[:2] == b"\x16\x03"
 
 
 def check_negotiated(field: str, value: int, low: int, high: int) -> None:

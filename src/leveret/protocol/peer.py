@@ -12,15 +12,22 @@ class Peer:
     """What the connection is called, and where its client is.
 
     `user` is who the client is, if no password is asked for: known only of clients within this process, whose sockets it
-    made itself. `certificate` is what the client has shown to TLS, as Python's `ssl` gives it; None without one.
+    made itself. `tls` says whether there is TLS, and `certificate` what the client has shown to it, verified and as Python's
+    `ssl` gives it; None without one.
     """
 
-    __slots__ = ("certificate", "host", "name", "user")
+    __slots__ = ("certificate", "host", "name", "tls", "user")
 
     def __init__(
-        self, name: str, host: str, user: User | None = None, certificate: Mapping[str, object] | None = None
+        self,
+        name: str,
+        host: str,
+        user: User | None = None,
+        certificate: Mapping[str, object] | None = None,
+        tls: bool = False,
     ) -> None:
         self.name = name
         self.host = host
         self.user = user
         self.certificate = certificate
+        self.tls = tls

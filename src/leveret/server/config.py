@@ -13,8 +13,11 @@ from leveret.broker.pages import Sizes
 from leveret.broker.settings import Settings
 from leveret.definitions.settings import Definitions
 from leveret.server.alarms import memory_limit
+from leveret.server.tls_settings import TlsSettings
 
 PREFIX = "LEVERET_"
+# In the environment, settings of the table tls are called so.
+TLS_PREFIX = "tls_"
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
@@ -60,6 +63,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     load_definitions: str = ""
     skip_unsupported: bool = False
     track_auth_attempt_source: bool = False
+    tls: TlsSettings = TlsSettings()
 
     def settings(self) -> Settings:
         """What the model and the protocol need of it."""
@@ -74,12 +78,21 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         settings.drop_to_unknown_exchange = self.unknown_exchange == "drop"
         settings.epoch_expiration = self.expiration == "epoch"
         settings.track_auth_attempt_source = self.track_auth_attempt_source
+        settings.certificate_login = (
+            self.tls.ssl_cert_login_from,
+            self.tls.ssl_cert_login_san_type,
+            self.tls.ssl_cert_login_san_index,
+        )
         memory = memory_limit(self.memory_watermark)
         settings.reserved_size_max = memory // RESERVED_PART
         shared = min(self.shared_window_size, memory // SHARED_PART)
         settings.sizes = Sizes(self.window_count, self.window_size, self.page_count, self.page_size, shared)
         settings.node_name = f"leveret@{platform.node() or 'localhost'}"
         return settings
+
+
+# Not the names of servers, which are a table too.
+TLS_NAMES = set(TlsSettings.__struct_fields__) - {"names"}
 
 
 class BadSetting(Exception):
@@ -90,7 +103,7 @@ def load(file: str | None, flags: dict[str, Any], environment: dict[str, str] | 
     """Read the settings or raise BadSetting."""
     environment = dict(os.environ) if environment is None else environment
     file = file_of(file, environment)
-    values = {}
+    values: dict[str, object] = {}
     for source, found in (
         (file or "", _from_file(file)),
         ("the environment", _from_environment(environment)),
@@ -98,7 +111,8 @@ def load(file: str | None, flags: dict[str, Any], environment: dict[str, str] | 
     ):
         for name, value in found.items():
             _check(source, name, value)
-            values[name] = value
+            # A table is added to, not replaced.
+            values[name] = _merged(values.get(name), value) if name == "tls" else value
     return msgspec.convert(values, Config, strict=False)
 
 
@@ -122,7 +136,21 @@ def _check(source: str, name: str, value: object) -> None:
         if name in Definitions.__struct_fields__:
             # Tables are long; the place in them says more.
             raise BadSetting(f"bad setting {place.strip('`').removeprefix('$.')} in {source}: {text}") from None
+        if name == "tls":
+            raise BadSetting(f"bad setting {_of_table(place, value)} in {source}: {text}") from None
         raise BadSetting(f"bad setting {name} = {value!r} in {source}: {text}") from None
+
+
+def _merged(before: object, value: object) -> object:
+    """A table with more in it."""
+    return before | value if isinstance(before, dict) and isinstance(value, dict) else value
+
+
+def _of_table(place: str, value: object) -> str:
+    """A setting of a table, and what it was to be."""
+    name = place.strip("`").removeprefix("$.")
+    last = name.rpartition(".")[2]
+    return f"{name} = {value[last]!r}" if isinstance(value, dict) and last in value else name
 
 
 def _from_file(file: str | None) -> dict[str, Any]:
@@ -136,12 +164,17 @@ def _from_file(file: str | None) -> dict[str, Any]:
         raise BadSetting(f"{file} is not TOML: {error}") from None
 
 
-def _from_environment(environment: dict[str, str]) -> dict[str, str]:
-    known = set(Config.__struct_fields__) - set(Definitions.__struct_fields__)
-    found = {}
+def _from_environment(environment: dict[str, str]) -> dict[str, object]:
+    known = set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls"}
+    found: dict[str, object] = {}
+    tls: dict[str, str] = {}
     for variable, value in environment.items():
         name = variable.removeprefix(PREFIX).lower()
         # Kubernetes sets LEVERET_PORT=tcp://… and others for a service called leveret: not meant for us.
-        if variable.startswith(PREFIX) and name in known and not value.startswith("tcp://"):
+        if not variable.startswith(PREFIX) or value.startswith("tcp://"):
+            continue
+        if name in known:
             found[name] = value
-    return found
+        elif name.startswith(TLS_PREFIX) and name.removeprefix(TLS_PREFIX) in TLS_NAMES:
+            tls[name.removeprefix(TLS_PREFIX)] = value
+    return found | ({"tls": tls} if tls else {})

@@ -15,6 +15,10 @@ AMQP, HTTP, PROMETHEUS = "amqp", "http", "prometheus"
 # How a client shows who it is, as the log says it.
 PASSWORD = "login with a password"
 NO_LOGIN = "no login"
+PASSWORD_OR_CERTIFICATE = "login with a password or a certificate"
+
+# With TLS. RabbitMQ: this is what it calls the one for metrics.
+TLS_SCHEMES = {AMQP: "amqps", HTTP: "https", PROMETHEUS: "https/prometheus"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,13 @@ class Endpoint:
         """Host and port as a URL has them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def scheme(self) -> str:
+        """The protocol, and whether there is TLS, in one word."""
+        return TLS_SCHEMES[self.protocol] if self.tls else self.protocol
+
     def __str__(self) -> str:
-        return f"{self.protocol}={self.address}"
+        return f"{self.scheme}={self.address}"
 
 
 class CannotListen(OSError):
@@ -55,12 +64,29 @@ class CannotListen(OSError):
 
 def endpoints(config: Config) -> list[Endpoint]:
     """All that the settings ask for."""
-    return [Endpoint(AMQP, config.host, config.port), *(management_endpoints(config) if config.management else ())]
+    return [*amqp_endpoints(config), *(management_endpoints(config) if config.management else ())]
+
+
+def amqp_endpoints(config: Config) -> list[Endpoint]:
+    """Those that speak AMQP."""
+    tls = config.tls
+    login = PASSWORD if tls.clients == "ignored" else PASSWORD_OR_CERTIFICATE
+    found = [] if tls.only else [Endpoint(AMQP, config.host, config.port)]
+    return [*found, Endpoint(AMQP, config.host, tls.port, tls=True, login=login)] if tls.wanted else found
 
 
 def management_endpoints(config: Config) -> list[Endpoint]:
     """Those that speak HTTP: the API, which has the metrics too, and the metrics alone."""
-    return [
-        Endpoint(HTTP, config.host, config.management_port),
-        Endpoint(PROMETHEUS, config.host, config.prometheus_port, login=NO_LOGIN),
-    ]
+    tls = config.tls
+    found = []
+    if not tls.only:
+        found += [
+            Endpoint(HTTP, config.host, config.management_port),
+            Endpoint(PROMETHEUS, config.host, config.prometheus_port, login=NO_LOGIN),
+        ]
+    if tls.wanted and tls.management:
+        found += [
+            Endpoint(HTTP, config.host, tls.management_port, tls=True),
+            Endpoint(PROMETHEUS, config.host, tls.prometheus_port, tls=True, login=NO_LOGIN),
+        ]
+    return found

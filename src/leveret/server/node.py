@@ -18,10 +18,11 @@ from leveret.server.clock import now_ms
 from leveret.server.config import Config
 from leveret.server.connector import Connector
 from leveret.server.endpoint import AMQP, HTTP, PROMETHEUS, CannotListen, Endpoint, endpoints
-from leveret.server.listener import AMQP_SHARE, Listener, listen
+from leveret.server.listener import AMQP_SHARE, Factory, Listener, listen
 from leveret.server.outbox import Outbox
 from leveret.server.process_memory import Heap
 from leveret.server.read_buffer import ReadBuffer
+from leveret.server.tls import Tls
 from leveret.server.transport import Transport
 from leveret.shovel.shovel import ShovelEnvironment
 from leveret.shovel.supervisor import ShovelSupervisor
@@ -45,6 +46,8 @@ class Node:
         self._config = config
         self._guest = guest
         self.started_at = now_ms()
+        # First: who has made a mistake in it hears so before a folder is opened.
+        self.tls = Tls(config.tls) if config.tls.wanted else None
         self._opened = None if config.storage == "memory" else open_store(config)
         try:
             self.broker = configured_broker(config, self._opened)
@@ -83,10 +86,14 @@ class Node:
         def transport(endpoint: Endpoint | None = None, inner: Peer | None = None) -> Transport:
             return Transport(self.broker, buffer, outbox, alarms, self.transports, loop, endpoint, inner)
 
+        if self.tls is not None:
+            self.tls.start()
         try:
             await self._listen(transport)
         except BaseException:
             await self._close_listeners()
+            if self.tls is not None:
+                self.tls.close()
             if self._opened is not None:
                 self._opened.leave()
             raise
@@ -110,8 +117,9 @@ class Node:
     async def _listen(self, transport: Callable[[Endpoint], Transport]) -> None:
         for endpoint in self.endpoints:
             if endpoint.protocol == AMQP:
+                factory: Factory = partial(transport, endpoint)
                 try:
-                    listener = await listen(endpoint.host, endpoint.port, partial(transport, endpoint), AMQP_SHARE)
+                    listener = await listen(endpoint.host, endpoint.port, self.factory(endpoint, factory), AMQP_SHARE)
                 except OSError as error:
                     raise CannotListen(endpoint, error) from error
                 self._listeners.append(listener)
@@ -119,6 +127,10 @@ class Node:
             elif endpoint.protocol not in (HTTP, PROMETHEUS):
                 # Those are opened by whoever runs the management layer, which is above this one.
                 raise ValueError(f"nothing here speaks {endpoint.protocol}")
+
+    def factory(self, endpoint: Endpoint, factory: Factory) -> Factory:
+        """Makes the protocols of clients that come in there, in TLS if that is what is spoken."""
+        return self.tls.over(factory) if endpoint.tls and self.tls is not None else factory
 
     async def _close_listeners(self) -> None:
         for listener in self._listeners:
@@ -176,6 +188,8 @@ class Node:
     async def stop(self, patience_s: float | None = None) -> None:
         """Close every connection with 320 and end when they are gone, or after some time: without one, half a second."""
         await self._close_listeners()
+        if self.tls is not None:
+            self.tls.close()
         # Before connections are closed: a shovel takes that for a failure, and would connect again.
         if self.shovels is not None:
             await self.shovels.stop()

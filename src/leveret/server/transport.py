@@ -6,6 +6,7 @@ an exception of ours becomes a 541 on this connection and a traceback in the log
 
 import asyncio
 import logging
+import ssl
 from typing import Any, cast
 
 from leveret.broker.broker import Broker
@@ -296,6 +297,12 @@ class Transport(asyncio.BufferedProtocol):
         return self.connection is not None and bool(self.connection.session.confirming)
 
     @property
+    def tls(self) -> ssl.SSLObject | None:
+        """What TLS knows of the client."""
+        found: ssl.SSLObject | None = self._socket.get_extra_info("ssl_object")
+        return found
+
+    @property
     def direct(self) -> bool:
         """Whether the client is within this process."""
         return self._inner is not None
@@ -427,7 +434,8 @@ def peer_of(transport: asyncio.BaseTransport) -> Peer:
     remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
     # Of a client that has shown none, TLS has an empty one.
     certificate = transport.get_extra_info("peercert") or None
-    return Peer(f"{address(remote)} -> {address(local)}", host_and_port(remote)[0], certificate=certificate)
+    tls = transport.get_extra_info("sslcontext") is not None
+    return Peer(f"{address(remote)} -> {address(local)}", host_and_port(remote)[0], certificate=certificate, tls=tls)
 
 
 def address(name: Any) -> str:

@@ -103,21 +103,26 @@ class Broker:
 
     @property
     def listeners(self) -> dict[str, tuple[str, int]]:
-        """Protocol to host and port: amqp, http, prometheus."""
+        """Protocol to host and port: amqp, http, prometheus; amqps, https and https/prometheus are those with TLS."""
         if self._thread is None or not self._thread.listeners:
             raise RuntimeError("the broker was not started")
         # Of several with one protocol, the first.
-        return {one.protocol: (one.host, one.port) for one in reversed(self._thread.listeners)}
+        return {one.scheme: (one.host, one.port) for one in reversed(self._thread.listeners)}
 
     @property
     def host(self) -> str:
         """Where a client on this machine finds it."""
-        host = self.listeners["amqp"][0]
+        host = self.listeners[self._scheme][0]
         return EVERYWHERE.get(host, host)
 
     @property
+    def _scheme(self) -> str:
+        """What is spoken: TLS only where nothing else is."""
+        return "amqp" if "amqp" in self.listeners else "amqps"
+
+    @property
     def port(self) -> int:
-        return self.listeners["amqp"][1]
+        return self.listeners[self._scheme][1]
 
     @property
     def url(self) -> str:
@@ -126,14 +131,15 @@ class Broker:
 
     def vhost_url(self, name: str) -> str:
         """The same for another virtual host, which must be there."""
-        return f"amqp://{self._login()}@{self._place(self.port)}/{quote(name, safe='')}"
+        return f"{self._scheme}://{self._login()}@{self._place(self.port)}/{quote(name, safe='')}"
 
     @property
     def management_url(self) -> str:
         """Of the HTTP API, with user and password and without a slash at its end; RuntimeError if it was not started."""
-        if "http" not in self.listeners:
+        scheme = "http" if "http" in self.listeners else "https"
+        if scheme not in self.listeners:
             raise RuntimeError("management was not started: Broker(management=True), or start_management()")
-        return f"http://{self._login()}@{self._place(self.listeners['http'][1])}"
+        return f"{scheme}://{self._login()}@{self._place(self.listeners[scheme][1])}"
 
     def _place(self, port: int) -> str:
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"

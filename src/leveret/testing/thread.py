@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from leveret.server.config import Config
-from leveret.server.endpoint import Endpoint, management_endpoints
+from leveret.server.endpoint import PROMETHEUS, Endpoint, management_endpoints
 from leveret.server.node import Node
 
 if TYPE_CHECKING:
@@ -85,12 +85,8 @@ class NodeThread:
         async with self._managing:
             if self._management is None:
                 management = Management(node, GRACE_S)
-                http, metrics = management_endpoints(self._config)
-                found = [http.at(await management.start(http.host, http.port))]
-                if self._metrics:
-                    found.append(metrics.at(await management.start_metrics(metrics.host, metrics.port)))
-                for endpoint in found:
-                    node.add_listener(endpoint)
+                wanted = management_endpoints(self._config)
+                await management.start([one for one in wanted if self._metrics or one.protocol != PROMETHEUS])
                 self.listeners = list(node.listeners)
                 self._management = management
 

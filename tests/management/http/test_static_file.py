@@ -12,6 +12,7 @@ from tests.server.support import PATIENCE
 from leveret.management.http.static_file import StaticFiles, has_hash
 from leveret.management.server import Management
 from leveret.server.config import Config
+from leveret.server.endpoint import HTTP, Endpoint
 from leveret.server.node import Node
 from leveret.testing.thread import NodeThread
 
@@ -48,8 +49,8 @@ def page(folder: Path) -> Iterator[Http]:
 
     async def start(node: Node) -> int:
         managing.append(Management(node, page=folder))
-        _, port = await managing[0].start("127.0.0.1", 0)
-        return port
+        await managing[0].start([Endpoint(HTTP, "127.0.0.1", 0)])
+        return node.listeners[-1].port
 
     async def stop(node: Node) -> None:
         await managing[0].stop()

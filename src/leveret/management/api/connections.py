@@ -12,18 +12,10 @@ from leveret.management.http.route import USER, VHOST, Result, Route
 from leveret.management.statistics.queue_stats import GARBAGE_COLLECTION
 from leveret.management.statistics.rate import with_rates
 from leveret.management.statistics.sampler import CONNECTION_NAMES, connection_values
+from leveret.management.tls_view import NAMES as TLS_NAMES
+from leveret.management.tls_view import tls_view
 from leveret.protocol.channel import Channel
 
-# What is known only of connections with TLS.
-TLS = (
-    "ssl_protocol",
-    "ssl_key_exchange",
-    "ssl_cipher",
-    "ssl_hash",
-    "peer_cert_subject",
-    "peer_cert_issuer",
-    "peer_cert_validity",
-)
 SHORT = ("name", "node", "user", "vhost")
 CLOSED_HERE = "Closed via management plugin"
 
@@ -59,7 +51,7 @@ def connection_view(request: Request, client: Client) -> JsonObject:
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "garbage_collection": GARBAGE_COLLECTION,
-        **dict.fromkeys(TLS),
+        **tls_view(transport.tls),
     }
 
 
@@ -84,7 +76,7 @@ def get_connection(request: Request) -> Result:
     """One connection."""
     view = connection_view(request, _named(request))
     # RabbitMQ: here, and not in lists, what it has not is an empty text.
-    return select_columns(request.query, view | {name: "" for name in TLS if view[name] is None})
+    return select_columns(request.query, view | {name: "" for name in TLS_NAMES if view[name] is None})
 
 
 async def delete_connection(request: Request) -> Result:

@@ -1,5 +1,7 @@
 """Feature flags, the effective settings, and what only means something in a cluster."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from leveret.definitions.settings import Definitions
@@ -70,8 +72,18 @@ def get_effective_config(request: Request) -> Answer:
     """The settings in effect, without users and their passwords."""
     config = request.node.config
     names = [name for name in config.__struct_fields__ if name not in Definitions.__struct_fields__]
-    lines = [f"{name} = {msgspec.json.encode(getattr(config, name)).decode()}\n" for name in names]
-    return Answer("".join(lines).encode(), content_type="text")
+    lines = [line for name in names for line in toml_lines(name, msgspec.to_builtins(getattr(config, name)))]
+    return Answer("\n".join([*lines, ""]).encode(), content_type="text")
+
+
+def toml_lines(name: str, value: object) -> Iterator[str]:
+    """A setting as TOML; of a table, each of its settings."""
+    if isinstance(value, dict):
+        for part, inner in value.items():
+            plain = part.replace("_", "").isalnum() and part.isascii()
+            yield from toml_lines(f"{name}.{part if plain else msgspec.json.encode(part).decode()}", inner)
+    else:
+        yield f"{name} = {msgspec.json.encode(value).decode()}"
 
 
 ROUTES = [

@@ -1,5 +1,7 @@
 """Health checks: each answers 200, or 503 and the reason."""
 
+import re
+
 from leveret.broker.message import Message, new_message
 from leveret.broker.rewrite import make_origin
 from leveret.broker.vhost import VirtualHost
@@ -8,6 +10,8 @@ from leveret.management.http.answer import Answer, bad_request
 from leveret.management.http.json import Json
 from leveret.management.http.request import Request
 from leveret.management.http.route import USER, VHOST, Result, Route
+from leveret.protocol.certificate import iso_time
+from leveret.server.clock import now_ms
 from leveret.wire.content import check_properties, frame_content
 from leveret.wire.properties import Properties, encode_properties
 
@@ -16,7 +20,9 @@ BODY = b"test_message"
 BASIC_CLASS = 60
 
 RESOURCES = {"low on memory": "memory", "low on disk": "disk"}
-UNITS = ("days", "weeks", "months", "years")
+WITHIN = re.compile(r"[+-]?[0-9]{1,9}")
+# In seconds.
+UNITS = {"days": 86_400, "weeks": 7 * 86_400, "months": 30 * 86_400, "years": 365 * 86_400}
 # RabbitMQ: other names of what listens.
 PROTOCOLS = {
     "amqp091": "amqp",
@@ -72,11 +78,40 @@ def alarms(request: Request, where: str) -> Result:
 
 def check_certificates(request: Request) -> Result:
     """Check whether a TLS certificate expires soon."""
-    if not request.path["within"].lstrip("+-").isdecimal():
+    if not WITHIN.fullmatch(request.path["within"]):
         raise bad_request("Invalid expiration value.")
     if request.path["unit"].lower() not in UNITS:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
-    return ok()
+    tls = request.node.tls
+    until_s = now_ms() / 1000 + int(request.path["within"]) * UNITS[request.path["unit"].lower()]
+    ending = {} if tls is None else tls.certificates.ending(until_s)
+    return failed("Certificates expiring", expired=expired_view(request, ending)) if ending else ok()
+
+
+def expired_view(request: Request, ending: dict[str, str]) -> list[Json]:
+    """Each listener that has certificates which end, with these."""
+    settings, node = request.node.config.tls, request.broker.settings.node_name
+    authority = {path: end for path, end in ending.items() if path == settings.ca}
+    own = {path: end for path, end in ending.items() if path not in authority}
+    return [
+        {
+            "node": node,
+            "interface": host,
+            "port": port,
+            "protocol": protocol,
+            "certfile": settings.certificate,
+            "certfile_expires_on": [shown_time(end) for end in own.values()],
+            "cacertfile": settings.ca,
+            "cacertfile_expires_on": [shown_time(end) for end in authority.values()],
+        }
+        for protocol, host, port in protocols(request.node)
+        if protocol.startswith(("amqp/ssl", "https"))
+    ]
+
+
+def shown_time(end: str) -> str:
+    """A certificate's end as RabbitMQ writes it here: `2026-04-01 19:31:01`."""
+    return iso_time(end).replace("T", " ").removesuffix("Z")
 
 
 def check_port(request: Request) -> Result:

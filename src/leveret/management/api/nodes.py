@@ -42,7 +42,7 @@ PLUGINS = [
     "rabbitmq_web_dispatch",
 ]
 # What RabbitMQ calls the protocol of a listener.
-PROTOCOLS = {"prometheus": "http/prometheus"}
+PROTOCOLS = {"prometheus": "http/prometheus", "amqps": "amqp/ssl"}
 # What RabbitMQ forgets the figures of a little later than it is gone.
 COLLECTED = (
     "channel_closed",
@@ -91,16 +91,21 @@ def node_view(request: Request) -> JsonObject:
         "config_files": [],
         "enabled_plugins": PLUGINS,
         "exchange_types": exchange_types(),
-        "auth_mechanisms": [
-            {"name": "PLAIN", "description": "SASL PLAIN authentication mechanism", "enabled": True},
-            {"name": "AMQPLAIN", "description": "QPid AMQPLAIN mechanism", "enabled": True},
-        ],
+        "auth_mechanisms": auth_mechanisms(node),
         "applications": applications(),
         "contexts": contexts(node),
         "cluster_links": [],
         "metrics_gc_queue_length": dict.fromkeys(COLLECTED, 0),
         "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
     }
+
+
+def auth_mechanisms(node: "Node") -> list[JsonObject]:
+    """How clients may log in."""
+    found = {"PLAIN": "SASL PLAIN authentication mechanism", "AMQPLAIN": "QPid AMQPLAIN mechanism"}
+    if node.config.tls.clients != "ignored":
+        found["EXTERNAL"] = "TLS peer verification (x.509)"
+    return [{"name": name, "description": description, "enabled": True} for name, description in found.items()]
 
 
 def exchange_types() -> list[JsonObject]:
@@ -119,14 +124,20 @@ def applications() -> list[dict[str, str]]:
 
 def protocols(node: "Node") -> list[tuple[str, str, int]]:
     """Protocol, host and port of each listener, under RabbitMQ's names."""
-    return [(PROTOCOLS.get(one.protocol, one.protocol), one.host, one.port) for one in node.listeners]
+    return [(PROTOCOLS.get(one.scheme, one.scheme), one.host, one.port) for one in node.listeners]
 
 
 def contexts(node: "Node") -> list[JsonObject]:
     """What listens for HTTP."""
     known = {"http": [("RabbitMQ Management", "/")], "prometheus": [("RabbitMQ Prometheus", "/")]}
     return [
-        {"description": title, "path": path, "ip": one.host, "port": str(one.port), "protocol": "http"}
+        {
+            "description": title,
+            "path": path,
+            "ip": one.host,
+            "port": str(one.port),
+            "protocol": "https" if one.tls else "http",
+        }
         for one in node.listeners
         for title, path in known.get(one.protocol, ())
     ]

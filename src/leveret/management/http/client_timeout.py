@@ -10,13 +10,19 @@ of its versions.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
 
+from leveret.protocol.handshake import is_tls
+from leveret.server.transport import address
+
 WAITING, READING, ANSWERING = 0, 1, 2
 # For the whole of a body, however steadily it comes.
 BODY_S = 300.0
+
+log = logging.getLogger("leveret.http")
 
 
 class TimeLimits:
@@ -42,6 +48,7 @@ class TimedClient(asyncio.Protocol):
         self._since = self._heard_at = self._loop.time()
         self._head_since: float | None = self._since
         self._unsent = 0
+        self._new = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -51,6 +58,10 @@ class TimedClient(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
+        if self._new and is_tls(data) and self._transport is not None:
+            peer = address(self._transport.get_extra_info("peername"))
+            log.warning("%s: a client with TLS has connected to a port without TLS (HTTP)", peer)
+        self._new = False
         if self._doing == WAITING and self._head_since is None:
             self._head_since = self._heard_at
             self._look()
