@@ -3,7 +3,8 @@
 RabbitMQ: a message is routed when it is published and delivered when it is committed; an acknowledgement is checked when
 it is made, and takes effect when it is committed. On commit the messages go first, and their returns with them; if a
 queue refuses one, the channel is closed. What the acknowledgements lead to comes after the answer, for RabbitMQ answers
-then before its queues have heard of them; but with messages to be stored first, the queues are quicker than the answer.
+then before its queues have heard of them; but if there are messages, it waits for their queues first, and what is delivered
+meanwhile comes before the answer: always with persistent messages, mostly with transient ones, where its order is not fixed.
 """
 
 from collections.abc import Callable
