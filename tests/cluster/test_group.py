@@ -1,10 +1,11 @@
 """A group: who leads its log has all that was confirmed, and who does so no more confirms nothing."""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.leader import QUEUE_ID, Leader, new_log
+from tests.cluster.leader import PATIENCE_S, QUEUE_ID, Leader, new_log
 from tests.cluster.support import new_name
 
 from leveret.broker.pages import Sizes
@@ -13,7 +14,9 @@ from leveret.cluster.engine import Engine
 from leveret.cluster.group import State
 from leveret.cluster.nats import Client
 from leveret.cluster.stream import Deposed, Lost, Stream
+from leveret.cluster.stream_disk import StreamDisk
 from leveret.cluster.takeover import Abandoned, Takeover
+from leveret.store.opened import close_files
 
 NewLeader = Callable[[str], Leader]
 
@@ -229,6 +232,68 @@ def test_log_of_which_the_beginning_goes_while_it_is_recovered_is_recovered_with
     assert second.bodies()[-1] == b"kept"
 
 
+@pytest.mark.parametrize("work_before", [0, 40])
+def test_late_removal_of_a_deposed_leader_takes_nothing(
+    node: NewLeader, monkeypatch: pytest.MonkeyPatch, work_before: int
+) -> None:
+    """SPEC §11.3: a node that was stopped and goes on may still remove a file; nothing in that was live, for nobody."""
+    first = node("n1").lead()
+    first.publish(*numbered(0, 5))
+    first.sync()
+    kept = first.take(5)
+    reached, released, removed = threading.Event(), threading.Event(), threading.Event()
+    remove = StreamDisk.remove
+
+    def remove_late(disk: StreamDisk, name: str) -> None:
+        if disk.stream.epoch > 1 or reached.is_set():
+            remove(disk, name)
+            return
+        reached.set()
+        assert released.wait(PATIENCE_S)
+        remove(disk, name)
+        removed.set()
+
+    monkeypatch.setattr(StreamDisk, "remove", remove_late)
+    first.publish(bytes(30_000))
+    while not reached.wait(0.001):
+        # Its committer does no more than that from then on, so nothing is waited for.
+        first.turn()
+        while first.carry_out():
+            pass
+        entry = first.queue.take(False)
+        if entry is not None:
+            first.queue.settle(entry)
+            first.publish(bytes(30_000))
+    assert len(kept) == 5
+    second = node("n2").lead()
+    expected = second.bodies()
+    assert expected[:5] == numbered(0, 5)
+    taken = second.take(len(expected))
+    through(second, work_before)
+    released.set()
+    assert removed.wait(PATIENCE_S)
+    through(second, 40)
+    second.queue.requeue(taken)
+    second.sync()
+    assert second.bodies() == expected
+    third = node("n3").lead()
+    assert third.bodies() == expected
+    assert third.group._takeover is not None
+    assert third.group._takeover.recovery.damage == []
+
+
+def through(leader: Leader, count: int) -> None:
+    """Large messages that come and go."""
+    for _ in range(count):
+        leader.publish(bytes(30_000))
+        leader.sync()
+        (entry,) = leader.take(1)
+        leader.queue.settle(entry)
+        leader.turn()
+        while leader.carry_out():
+            pass
+
+
 def test_missing_stream_is_not_led(engine: Engine, tmp_path: Path) -> None:
     """SPEC §11.3: the group stays down, and it is said what is missing."""
     leader = Leader(engine, new_name(), tmp_path)
@@ -285,4 +350,5 @@ def test_definitions_are_not_the_groups(node: NewLeader) -> None:
     takeover = Takeover(leader.group.place, [QUEUE_ID + 1])
     takeover.run()
     assert [found.count for found in takeover.found.values()] == [0]
+    close_files(takeover.spill)
     takeover.close()

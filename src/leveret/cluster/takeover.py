@@ -16,8 +16,11 @@ from leveret.cluster.nats import Address
 from leveret.cluster.seen import Seen
 from leveret.cluster.stream import LAG_S, Missing, Stream
 from leveret.cluster.stream_disk import StreamDisk
+from leveret.store.disk import Disk, make_folder
 from leveret.store.found import Found
 from leveret.store.journal import Journal
+from leveret.store.modes import FOLDER_MODE
+from leveret.store.opened import empty_spill
 from leveret.store.recovery import Recovery
 
 SEGMENT_SIZE = 8 << 20
@@ -48,6 +51,7 @@ class Takeover:
 
     disk: StreamDisk
     journal: Journal
+    spill: Journal
     recovery: Recovery
     found: dict[int, Found]
 
@@ -67,6 +71,13 @@ class Takeover:
         try:
             self._win(stream)
             self._recover_what_stays()
+            make_folder(place.folder.absolute(), FOLDER_MODE)
+            self.spill = empty_spill(Disk(place.folder), place.segment_size)
+        except OSError as error:
+            self.close()
+            if self._abandoned.is_set():
+                raise Abandoned(f"{place.name} is not wanted any more") from error
+            raise
         except BaseException:
             self.close()
             raise
