@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cluster.leader import PATIENCE_S, QUEUE_ID, Leader, new_log
+from tests.cluster.leader import PATIENCE_S, QUEUE_ID, SHORT_LAG_S, Leader, new_log
 from tests.cluster.support import new_name
 
 from leveret.broker.pages import Sizes
@@ -296,7 +297,7 @@ def through(leader: Leader, count: int) -> None:
 
 def test_missing_stream_is_not_led(engine: Engine, tmp_path: Path) -> None:
     """SPEC §11.3: the group stays down, and it is said what is missing."""
-    leader = Leader(engine, new_name(), tmp_path)
+    leader = Leader(engine, new_name(), tmp_path, lag_s=SHORT_LAG_S)
     leader.take_over()
     leader.until(lambda: bool(leader.ended))
     assert isinstance(leader.ended[0], Lost)
@@ -317,6 +318,7 @@ def test_stream_that_was_made_anew_is_not_led(node: NewLeader, engine: Engine) -
     client.ask_jetstream(f"STREAM.DELETE.{name}")
     client.close()
     new_log(engine, name)
+    leader.group.place = replace(leader.group.place, lag_s=SHORT_LAG_S)
     leader.take_over()
     leader.until(lambda: bool(leader.ended))
     assert "was seen to reach" in str(leader.ended[0])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from leveret.cluster.nats import Address
 from leveret.cluster.seen import Seen
-from leveret.cluster.stream import LAG_S, Missing, Stream
+from leveret.cluster.stream import LAG_S, PATIENCE_S, Missing, Stream
 from leveret.cluster.stream_disk import StreamDisk
 from leveret.store.disk import Disk, make_folder
 from leveret.store.found import Found
@@ -43,6 +43,7 @@ class LogPlace:
     folder: Path
     node: str
     segment_size: int = SEGMENT_SIZE
+    patience_s: float = PATIENCE_S
     lag_s: float = LAG_S
 
 
@@ -66,7 +67,8 @@ class Takeover:
     def run(self) -> None:
         """Lead the log; an OSError or Abandoned says why that cannot be."""
         place = self.place
-        stream = self.stream = Stream(place.address, place.name, Seen(place.folder / "seen"), lag_s=place.lag_s)
+        seen = Seen(place.folder / "seen")
+        stream = self.stream = Stream(place.address, place.name, seen, place.patience_s, place.lag_s)
         self.disk = StreamDisk(stream, place.folder)
         try:
             self._win(stream)
