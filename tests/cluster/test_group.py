@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from tests.cluster.leader import PATIENCE_S, QUEUE_ID, SHORT_LAG_S, Leader, new_log
 from tests.cluster.support import new_name
+from tests.store.support import Taker
 
+from leveret.broker.dispatch import cancel, subscribe
 from leveret.broker.pages import Sizes
 from leveret.cluster import stream_disk
 from leveret.cluster.engine import Engine
@@ -18,6 +20,7 @@ from leveret.cluster.stream import Deposed, Lost, Stream
 from leveret.cluster.stream_disk import StreamDisk
 from leveret.cluster.takeover import Abandoned, Takeover
 from leveret.store.opened import close_files
+from leveret.wire.content import PERSISTENT
 
 NewLeader = Callable[[str], Leader]
 
@@ -93,13 +96,47 @@ def test_who_was_deposed_may_lead_again(node: NewLeader) -> None:
     assert first.bodies() == [b"theirs"]
 
 
-def test_nobody_gets_what_is_not_committed(node: NewLeader) -> None:
+@pytest.mark.parametrize("delivery_mode", [1, 2])
+def test_nobody_gets_what_is_not_committed(node: NewLeader, delivery_mode: int) -> None:
     """SPEC §11.2: a message is on a majority before a consumer has it."""
     leader = node("n1").lead()
-    leader.publish(b"x")
+    taker = Taker(no_ack=False)
+    subscribe(leader.queue, taker)
+    leader.publish(b"w", delivery_mode=delivery_mode)
+    assert taker.taken == []
+    leader.sync()
+    assert [entry.seq for entry in taker.taken] == [1]
+    cancel(leader.queue, taker)
+    leader.queue.settle(taker.taken[0])
+    leader.publish(b"x", delivery_mode=delivery_mode)
     assert leader.queue.take(False) is None
     leader.sync()
-    assert [entry.seq for entry in leader.take(1)] == [1]
+    assert [entry.seq for entry in leader.take(1)] == [2]
+
+
+@pytest.mark.parametrize("window", [4, 1000])
+def test_transient_messages_are_kept_as_the_others(node: NewLeader, window: int) -> None:
+    """SPEC §11.2: each message is on every node of the set; settled, given back and paged out as a persistent one."""
+    first = node("n1")
+    first.sizes = Sizes(window, 1 << 16, 2)
+    first.lead()
+    for number in range(30):
+        first.publish(b"%d" % number, delivery_mode=1 + number % 2)
+    first.sync()
+    assert first.confirmed == numbered(0, 30)
+    entries = first.take(10)
+    assert [entry.message.flags & PERSISTENT != 0 for entry in entries] == [False, True] * 5
+    for entry in entries[:6]:
+        first.queue.settle(entry)
+    first.queue.requeue(entries[6:])
+    first.sync()
+    assert first.store.spill.written_count == 0
+    second = node("n2").lead()
+    assert second.bodies() == numbered(6, 30)
+    assert [entry.message.flags & PERSISTENT != 0 for entry in second.take(4)] == [False, True] * 2
+    second.queue.purge()
+    second.sync()
+    assert node("n3").lead().bodies() == numbered(6, 10)
 
 
 def test_stepping_down_writes_what_was_said(node: NewLeader) -> None:

@@ -62,9 +62,10 @@ class Queue:
     last consumer leaves, `when_expired` when it was unused for too long (x-expires), `dead_letter_task` when something was
     dropped that has somewhere to go, which is in `dead`, and `dispatch_task`, once `dispatch_deferred`, when another message
     may be first than consumers were asked for. `hidden` says that it is none of its vhost's queues: a direct reply-to's, or
-    the one in which delayed messages wait. `ledger` and `barrier` are storage's. `reached_in` and `is_queue` serve the
-    router. `has_cutoffs` says that a change has left messages less time (`MessageExpiry.cut_first`). `touched` is when it
-    was used last.
+    the one in which delayed messages wait. `ledger` and `barrier` are storage's, and so is `keeps_all`: PERSISTENT if
+    transient messages are stored too, as in a queue with replicas, else 0. `reached_in` and `is_queue` serve the router.
+    `has_cutoffs` says that a change has left messages less time (`MessageExpiry.cut_first`). `touched` is when it was used
+    last.
     """
 
     __slots__ = (
@@ -87,6 +88,7 @@ class Queue:
         "has_cutoffs",
         "hidden",
         "is_queue",
+        "keeps_all",
         "ledger",
         "limits",
         "message_expiry",
@@ -145,6 +147,7 @@ class Queue:
         self._timers = timers or Timers()
         self.ledger: Ledger | None = None
         self.barrier: SyncBarrier | None = None
+        self.keeps_all = 0
         self.message_expiry: MessageExpiry | None = None
         self.has_cutoffs = False
         self.discard: Discard | None = None
@@ -197,11 +200,11 @@ class Queue:
 
     def must_sync_first(self, message: Message) -> bool:
         """Whether nobody may have a message before it is on disk."""
-        return self.barrier is not None and self.ledger is not None and bool(message.flags & PERSISTENT)
+        return self.barrier is not None and self.ledger is not None and bool((message.flags | self.keeps_all) & PERSISTENT)
 
     def keep(self, entry: Entry, ttl_ms: int = -1) -> None:
         """Make a message ready that was accepted and may stay for `ttl_ms`, or for ever if that is negative."""
-        stored = self.ledger is not None and entry.message.flags & PERSISTENT
+        stored = self.ledger is not None and (entry.message.flags | self.keeps_all) & PERSISTENT
         if stored:
             # Before it can be paged out: what has no place in the journal then is lost with the process.
             self.storage.place(entry.message, self, entry)
@@ -261,7 +264,7 @@ class Queue:
         """Hand a message over that was accepted and never was ready."""
         self.hand_over(entry, consumer)
         # After that, for with no acknowledgement to come it is gone, and need not be stored at all.
-        if self.ledger is not None and entry.queue is not None and entry.message.flags & PERSISTENT:
+        if self.ledger is not None and entry.queue is not None and (entry.message.flags | self.keeps_all) & PERSISTENT:
             self.storage.place(entry.message, self, entry)
 
     def hand_over(self, entry: Entry, consumer: Consumer) -> None:
@@ -364,7 +367,7 @@ class Queue:
             self._expiring().apply_cutoffs([old])
         entry = renewed_entry(old, message, self.next_seq)
         self.next_seq += 1
-        if self.ledger is not None and message.flags & PERSISTENT:
+        if self.ledger is not None and (message.flags | self.keeps_all) & PERSISTENT:
             self.storage.place(message, self, entry)
         # In the batch of its new place: both count, or none.
         self._settle_stored(old)
@@ -541,7 +544,7 @@ class Queue:
 
     def _settle_stored(self, entry: Entry) -> None:
         """It is here no more, nor on its way to where dead letters go."""
-        if self.ledger is None or not entry.message.flags & PERSISTENT:
+        if self.ledger is None or not (entry.message.flags | self.keeps_all) & PERSISTENT:
             if entry.location != 0:
                 self.storage.release(entry)
             return

@@ -27,6 +27,7 @@ from leveret.store.ledger import Ledger
 from leveret.store.opened import close_files
 from leveret.store.store import Store, nothing_more
 from leveret.store.sync_barrier import Barrier
+from leveret.wire.content import PERSISTENT
 
 if TYPE_CHECKING:
     from leveret.broker.work import Work
@@ -55,7 +56,8 @@ class GroupStore(Store):
         queue_id = self.known_ids.pop((kind, vhost, queue.name))
         queue.storage = self
         queue.ledger = Ledger(self.journal, queue_id)
-        # Nobody gets what a majority does not have yet.
+        # RabbitMQ: as in a quorum queue, all is stored, and nobody gets what a majority does not have yet.
+        queue.keeps_all = PERSISTENT
         queue.set_barrier(Barrier(self, queue))
         self.queues[queue_id] = queue
 
