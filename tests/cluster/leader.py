@@ -15,13 +15,15 @@ from leveret.broker.queue import Queue
 from leveret.broker.settings import Settings
 from leveret.cluster.engine import Engine
 from leveret.cluster.group import Group, GroupStore, State
-from leveret.cluster.stream import Stream
+from leveret.cluster.stream import LAG_S, Stream
 from leveret.cluster.takeover import LogPlace
 
-PATIENCE_S = 60.0
-# On one machine nothing lags for so long.
-LAG_S = 1.0
+# Elections and restarts take long on a machine that has other things to do.
+PATIENCE_S = 120.0
+# For tests in which something is missing for good.
+SHORT_LAG_S = 0.5
 QUEUE_ID = 7
+SEGMENT_SIZE = 1 << 16
 NOW = 1_700_000_000_000
 
 
@@ -33,9 +35,9 @@ def new_log(engine: Engine, name: str, **options: Any) -> None:
 class Leader:
     """Leads when it is told to. `confirmed` are bodies that a publisher would have been told of."""
 
-    def __init__(self, engine: Engine, name: str, folder: Path, node: str = "n1", segment_size: int = 1 << 16) -> None:
+    def __init__(self, engine: Engine, name: str, folder: Path, node: str = "n1", lag_s: float = LAG_S) -> None:
         self._calls: queue.SimpleQueue[tuple[Callable[..., object], tuple[Any, ...]]] = queue.SimpleQueue()
-        place = LogPlace(engine.address, name, folder / node, node, segment_size, LAG_S)
+        place = LogPlace(engine.address, name, folder / node, node, SEGMENT_SIZE, PATIENCE_S, lag_s)
         self.group = Group(place, lambda function, *arguments: self._calls.put((function, arguments)))
         self.sizes = Sizes()
         self.confirmed: list[bytes] = []
@@ -100,11 +102,11 @@ class Leader:
 
     # What clients do
 
-    def publish(self, *bodies: bytes) -> None:
+    def publish(self, *bodies: bytes, delivery_mode: int = 2) -> None:
         assert self.broker is not None
         vhost = self.broker.vhosts["/"]
         for content in bodies:
-            vhost.publish(vhost.exchange(""), letter(content), NOW)
+            vhost.publish(vhost.exchange(""), letter(content, delivery_mode=delivery_mode), NOW)
             self._unconfirmed.append((self.store.position(), content))
 
     def turn(self) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from leveret.cluster.engine import Engine, EngineFailed, Options
+from leveret.cluster.engine import Engine, EngineFailed, Options, RouteTls
 from leveret.cluster.nats import Address
 
 NAMES = itertools.count(1)
@@ -41,20 +41,20 @@ def one_engine(folder: Path) -> Iterator[Engine]:
 
 
 @contextlib.contextmanager
-def engines(folder: Path, count: int = 3) -> Iterator[list[Engine]]:
-    """As many nats-servers, which are a cluster when this returns."""
+def engines(
+    folder: Path, count: int = 3, tls: RouteTls | None = None, secrets: tuple[str, ...] = ("secret",)
+) -> Iterator[list[Engine]]:
+    """As many nats-servers, which know of each other."""
     ports = [free_port() for _ in range(count)]
     routes = tuple(f"127.0.0.1:{port}" for port in ports)
     failures = Failures()
-    found = [
-        Engine(
-            Options(
-                folder / f"n{number}", f"n{number}", "tests", "secret", route_port=port, routes=routes, tags=(f"n{number}",)
-            ),
-            failures.append,
+    options = [
+        Options(
+            folder / f"n{at}", f"n{at}", "tests", secrets[at % len(secrets)], "127.0.0.1", port, routes, (f"n{at}",), tls
         )
-        for number, port in enumerate(ports, 1)
+        for at, port in enumerate(ports, 1)
     ]
+    found = [Engine(one, failures.append) for one in options]
     with contextlib.ExitStack() as stack:
         for engine in found:
             engine.start()

@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.support import Failures, engines, one_engine
 
 from leveret.cluster import engine as engine_module
-from leveret.cluster.engine import DEATHS_MAX, Engine, EngineFailed, Options, configuration, find_binary
+from leveret.cluster.engine import DEATHS_MAX, Engine, EngineFailed, Options, RouteTls, configuration, find_binary
 from leveret.cluster.nats import Client, NatsError
 
 PATIENCE_S = 30.0
@@ -71,7 +71,43 @@ def test_configuration_of_one_in_a_cluster() -> None:
     assert (cluster["name"], cluster["host"], cluster["port"], cluster["no_advertise"]) == ("c", "0.0.0.0", 25673, True)
     assert cluster["routes"] == [f"nats://leveret:{word}@a:25673", f"nats://leveret:{word}@b:25673"]
     assert "my secret" not in json.dumps(cluster)
+    assert "tls" not in cluster
     assert configuration(Options(Path("/data"), "n1", "c", "other", route_port=1), 1, "", ())["cluster"] != cluster
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> RouteTls:
+    """A certificate for this machine that is its own authority."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    words = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {cert}"
+    command = ["openssl", *words.split(), "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return RouteTls(cert, key, cert)
+
+
+def replicated(engine: Engine) -> bool:
+    """Whether a stream can have two copies."""
+    client = Client(engine.address, 1.0)
+    try:
+        client.ask_jetstream("STREAM.CREATE.s", name="s", subjects=["log.s"], num_replicas=2)
+        return True
+    except NatsError:
+        return False
+    finally:
+        client.close()
+
+
+def test_servers_with_certificates_make_a_cluster(tmp_path: Path, tls: RouteTls) -> None:
+    """SPEC §11.1: what nodes say to each other may be encrypted."""
+    with engines(tmp_path / "nats", tls=tls) as found:
+        eventually(lambda: replicated(found[0]))
+
+
+def test_server_with_another_secret_takes_no_part(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SPEC §11.1: whoever does not know the cluster's secret is no part of it."""
+    with engines(tmp_path / "nats", 2, secrets=("one", "another")) as found:
+        eventually(lambda: "uthentication" in caplog.text or "uthorization" in caplog.text)
+        assert not replicated(found[0])
 
 
 def test_it_answers_once_it_is_started_and_keeps_its_files_to_itself(tmp_path: Path) -> None:

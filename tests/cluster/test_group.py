@@ -1,19 +1,26 @@
 """A group: who leads its log has all that was confirmed, and who does so no more confirms nothing."""
 
+import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cluster.leader import QUEUE_ID, Leader, new_log
+from tests.cluster.leader import PATIENCE_S, QUEUE_ID, SHORT_LAG_S, Leader, new_log
 from tests.cluster.support import new_name
+from tests.store.support import Taker
 
+from leveret.broker.dispatch import cancel, subscribe
 from leveret.broker.pages import Sizes
 from leveret.cluster import stream_disk
 from leveret.cluster.engine import Engine
 from leveret.cluster.group import State
 from leveret.cluster.nats import Client
 from leveret.cluster.stream import Deposed, Lost, Stream
+from leveret.cluster.stream_disk import StreamDisk
 from leveret.cluster.takeover import Abandoned, Takeover
+from leveret.store.opened import close_files
+from leveret.wire.content import PERSISTENT
 
 NewLeader = Callable[[str], Leader]
 
@@ -89,13 +96,47 @@ def test_who_was_deposed_may_lead_again(node: NewLeader) -> None:
     assert first.bodies() == [b"theirs"]
 
 
-def test_nobody_gets_what_is_not_committed(node: NewLeader) -> None:
+@pytest.mark.parametrize("delivery_mode", [1, 2])
+def test_nobody_gets_what_is_not_committed(node: NewLeader, delivery_mode: int) -> None:
     """SPEC §11.2: a message is on a majority before a consumer has it."""
     leader = node("n1").lead()
-    leader.publish(b"x")
+    taker = Taker(no_ack=False)
+    subscribe(leader.queue, taker)
+    leader.publish(b"w", delivery_mode=delivery_mode)
+    assert taker.taken == []
+    leader.sync()
+    assert [entry.seq for entry in taker.taken] == [1]
+    cancel(leader.queue, taker)
+    leader.queue.settle(taker.taken[0])
+    leader.publish(b"x", delivery_mode=delivery_mode)
     assert leader.queue.take(False) is None
     leader.sync()
-    assert [entry.seq for entry in leader.take(1)] == [1]
+    assert [entry.seq for entry in leader.take(1)] == [2]
+
+
+@pytest.mark.parametrize("window", [4, 1000])
+def test_transient_messages_are_kept_as_the_others(node: NewLeader, window: int) -> None:
+    """SPEC §11.2: each message is on every node of the set; settled, given back and paged out as a persistent one."""
+    first = node("n1")
+    first.sizes = Sizes(window, 1 << 16, 2)
+    first.lead()
+    for number in range(30):
+        first.publish(b"%d" % number, delivery_mode=1 + number % 2)
+    first.sync()
+    assert first.confirmed == numbered(0, 30)
+    entries = first.take(10)
+    assert [entry.message.flags & PERSISTENT != 0 for entry in entries] == [False, True] * 5
+    for entry in entries[:6]:
+        first.queue.settle(entry)
+    first.queue.requeue(entries[6:])
+    first.sync()
+    assert first.store.spill.written_count == 0
+    second = node("n2").lead()
+    assert second.bodies() == numbered(6, 30)
+    assert [entry.message.flags & PERSISTENT != 0 for entry in second.take(4)] == [False, True] * 2
+    second.queue.purge()
+    second.sync()
+    assert node("n3").lead().bodies() == numbered(6, 10)
 
 
 def test_stepping_down_writes_what_was_said(node: NewLeader) -> None:
@@ -229,9 +270,71 @@ def test_log_of_which_the_beginning_goes_while_it_is_recovered_is_recovered_with
     assert second.bodies()[-1] == b"kept"
 
 
+@pytest.mark.parametrize("work_before", [0, 40])
+def test_late_removal_of_a_deposed_leader_takes_nothing(
+    node: NewLeader, monkeypatch: pytest.MonkeyPatch, work_before: int
+) -> None:
+    """SPEC §11.3: a node that was stopped and goes on may still remove a file; nothing in that was live, for nobody."""
+    first = node("n1").lead()
+    first.publish(*numbered(0, 5))
+    first.sync()
+    kept = first.take(5)
+    reached, released, removed = threading.Event(), threading.Event(), threading.Event()
+    remove = StreamDisk.remove
+
+    def remove_late(disk: StreamDisk, name: str) -> None:
+        if disk.stream.epoch > 1 or reached.is_set():
+            remove(disk, name)
+            return
+        reached.set()
+        assert released.wait(PATIENCE_S)
+        remove(disk, name)
+        removed.set()
+
+    monkeypatch.setattr(StreamDisk, "remove", remove_late)
+    first.publish(bytes(30_000))
+    while not reached.wait(0.001):
+        # Its committer does no more than that from then on, so nothing is waited for.
+        first.turn()
+        while first.carry_out():
+            pass
+        entry = first.queue.take(False)
+        if entry is not None:
+            first.queue.settle(entry)
+            first.publish(bytes(30_000))
+    assert len(kept) == 5
+    second = node("n2").lead()
+    expected = second.bodies()
+    assert expected[:5] == numbered(0, 5)
+    taken = second.take(len(expected))
+    through(second, work_before)
+    released.set()
+    assert removed.wait(PATIENCE_S)
+    through(second, 40)
+    second.queue.requeue(taken)
+    second.sync()
+    assert second.bodies() == expected
+    third = node("n3").lead()
+    assert third.bodies() == expected
+    assert third.group._takeover is not None
+    assert third.group._takeover.recovery.damage == []
+
+
+def through(leader: Leader, count: int) -> None:
+    """Large messages that come and go."""
+    for _ in range(count):
+        leader.publish(bytes(30_000))
+        leader.sync()
+        (entry,) = leader.take(1)
+        leader.queue.settle(entry)
+        leader.turn()
+        while leader.carry_out():
+            pass
+
+
 def test_missing_stream_is_not_led(engine: Engine, tmp_path: Path) -> None:
     """SPEC §11.3: the group stays down, and it is said what is missing."""
-    leader = Leader(engine, new_name(), tmp_path)
+    leader = Leader(engine, new_name(), tmp_path, lag_s=SHORT_LAG_S)
     leader.take_over()
     leader.until(lambda: bool(leader.ended))
     assert isinstance(leader.ended[0], Lost)
@@ -252,6 +355,7 @@ def test_stream_that_was_made_anew_is_not_led(node: NewLeader, engine: Engine) -
     client.ask_jetstream(f"STREAM.DELETE.{name}")
     client.close()
     new_log(engine, name)
+    leader.group.place = replace(leader.group.place, lag_s=SHORT_LAG_S)
     leader.take_over()
     leader.until(lambda: bool(leader.ended))
     assert "was seen to reach" in str(leader.ended[0])
@@ -285,4 +389,5 @@ def test_definitions_are_not_the_groups(node: NewLeader) -> None:
     takeover = Takeover(leader.group.place, [QUEUE_ID + 1])
     takeover.run()
     assert [found.count for found in takeover.found.values()] == [0]
+    close_files(takeover.spill)
     takeover.close()

@@ -464,6 +464,31 @@ def test_confirms_of_a_burst_are_one(client: Client) -> None:
     assert client.publish("q", b"x") == [BasicAck(101)]
 
 
+class Log(Storage):
+    """Says that it has to write something, and not that it has."""
+
+    def position(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(("keeps_all", "mode", "waits"), [(0, 1, False), (0, 2, True), (PERSISTENT, 1, True)])
+def test_confirm_waits_for_the_storage_of_the_queues_that_store_the_message(
+    client: Client, broker: Broker, keeps_all: int, mode: int, waits: bool
+) -> None:
+    """SPEC §11.2: of transient messages only where a queue keeps them too; others in the fanout do not matter."""
+    for name in ("a", "b"):
+        client.say(QueueDeclare(name, durable=True), QueueBind(name, "amq.fanout"))
+    client.say(ConfirmSelect())
+    queue = broker.vhosts["/"].queues["b"]
+    queue.storage = Log()
+    queue.keeps_all = keeps_all
+    message = client.message("", b"x", "amq.fanout", properties=Properties(delivery_mode=mode))
+    assert client.say(message) == ([] if waits else [BasicAck(1)])
+    queue.storage.synced = 1
+    client.connection.output.wake()
+    assert client.heard() == ([BasicAck(1)] if waits else [])
+
+
 def test_message_is_returned_before_it_is_confirmed(client: Client) -> None:
     client.say(ConfirmSelect())
     back = client.message("nowhere", b"x", mandatory=True)

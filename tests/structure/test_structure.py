@@ -35,7 +35,7 @@ ALLOWED = {
     # What they are is the model's, how they are run is theirs.
     "shovel": {"errors", "uri", "wire", "broker", "client"},
     # A replicated queue's log is a store on a stream.
-    "cluster": {"errors", "broker", "store"},
+    "cluster": {"errors", "wire.content", "broker", "store"},
     "server": {
         "errors",
         "terms",

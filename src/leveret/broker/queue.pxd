@@ -48,6 +48,7 @@ cdef class Queue:
     cdef public object queue_expiry
     cdef public object ledger
     cdef public object barrier
+    cdef public long keeps_all
     cdef object _timers
     cdef public object message_expiry
     cdef public bint has_cutoffs

@@ -60,10 +60,10 @@ class Queue:
 
     `title` is what texts call it, `owner` the connection an exclusive queue belongs to. `hidden` says that it is none of
     its vhost's queues: a direct reply-to's, or one in which an exchange keeps messages (`hidden_queue.py`). `storage` is
-    where its messages are stored, one for all queues today; each asks its own, so that a replicated queue can have a log of
-    its own. `ledger` and `barrier` are storage's. `reached_in` and `is_queue` serve the router. `has_cutoffs` says that a
-    change has left messages less time (`MessageExpiry.cut_first`). `touched` is when a message came or went last, for
-    `Relief`; x-expires does not go by it.
+    where its messages are stored: of a replicated queue, the log of its group. `ledger` and `barrier` are storage's, and so is
+    `keeps_all`: PERSISTENT if transient messages are stored too, as in a queue with replicas, else 0. `reached_in` and
+    `is_queue` serve the router. `has_cutoffs` says that a change has left messages less time (`MessageExpiry.cut_first`).
+    `touched` is when a message came or went last, for `Relief`; x-expires does not go by it.
 
     Tasks that others have left here: `when_unused` is done when the last consumer leaves, `when_expired` when it was unused
     for too long (x-expires), `dead_letter_task` when something was dropped that has somewhere to go, which is in `dead`.
@@ -90,6 +90,7 @@ class Queue:
         "has_cutoffs",
         "hidden",
         "is_queue",
+        "keeps_all",
         "ledger",
         "limits",
         "message_expiry",
@@ -148,6 +149,7 @@ class Queue:
         self._timers = timers or Timers()
         self.ledger: Ledger | None = None
         self.barrier: SyncBarrier | None = None
+        self.keeps_all = 0
         self.message_expiry: MessageExpiry | None = None
         self.has_cutoffs = False
         self.discard: Discard | None = None
@@ -200,11 +202,11 @@ class Queue:
 
     def must_sync_first(self, message: Message) -> bool:
         """Whether nobody may have a message before it is on disk."""
-        return self.barrier is not None and self.ledger is not None and bool(message.flags & PERSISTENT)
+        return self.barrier is not None and self.ledger is not None and bool((message.flags | self.keeps_all) & PERSISTENT)
 
     def keep(self, entry: Entry, ttl_ms: int = -1) -> None:
         """Make a message ready that was accepted and may stay for `ttl_ms`, or for ever if that is negative."""
-        stored = self.ledger is not None and entry.message.flags & PERSISTENT
+        stored = self.ledger is not None and (entry.message.flags | self.keeps_all) & PERSISTENT
         if stored:
             # Before it can be paged out: what has no place in the journal then is lost with the process.
             self.storage.place(entry.message, self, entry)
@@ -265,7 +267,7 @@ class Queue:
         """Hand a message over that was accepted and never was ready."""
         self.hand_over(entry, consumer)
         # Stored only after `hand_over`: without acknowledgements it is already done with.
-        if self.ledger is not None and entry.queue is not None and entry.message.flags & PERSISTENT:
+        if self.ledger is not None and entry.queue is not None and (entry.message.flags | self.keeps_all) & PERSISTENT:
             self.storage.place(entry.message, self, entry)
 
     def hand_over(self, entry: Entry, consumer: Consumer) -> None:
@@ -306,7 +308,7 @@ class Queue:
 
     def _settle_octets(self, page: OpenPage, first: int) -> None:
         """The messages of a page from `first` to where it is now are here no more; all are in the same log."""
-        if self.ledger is None or not page.flags(first) & PERSISTENT:
+        if self.ledger is None or not (page.flags(first) | self.keeps_all) & PERSISTENT:
             self.storage.release_octets(page, first)
         else:
             self.ledger.settle_octets(page, first)
@@ -368,7 +370,7 @@ class Queue:
                 continue
             if by_client and self.settings.requeues_behind and self._requeue_behind(entry):
                 continue
-            if entry.location != 0 and self.ledger is not None and entry.message.flags & PERSISTENT:
+            if entry.location != 0 and self.ledger is not None and (entry.message.flags | self.keeps_all) & PERSISTENT:
                 self.ledger.requeue(entry)
             # Stubs are counted when they have their content again (`filled`).
             if self.settings.counts_deliveries and not is_stub(entry.message):
@@ -393,7 +395,7 @@ class Queue:
             self._expiring().apply_cutoffs([old])
         entry = renewed_entry(old, message, self.next_seq)
         self.next_seq += 1
-        if self.ledger is not None and message.flags & PERSISTENT:
+        if self.ledger is not None and (message.flags | self.keeps_all) & PERSISTENT:
             self.storage.place(message, self, entry)
         # In the batch of its new place: both count, or none.
         self._settle_stored(old)
@@ -645,7 +647,7 @@ class Queue:
 
     def _settle_stored(self, entry: Entry) -> None:
         """It is here no more, nor on its way to where dead letters go."""
-        if self.ledger is None or not entry.message.flags & PERSISTENT:
+        if self.ledger is None or not (entry.message.flags | self.keeps_all) & PERSISTENT:
             if entry.location != 0:
                 self.storage.release(entry)
             return

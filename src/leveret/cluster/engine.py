@@ -67,6 +67,15 @@ class EngineFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class RouteTls:
+    """Files for TLS between servers: each shows its certificate, which must be of this authority."""
+
+    cert: Path
+    key: Path
+    ca: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """One server. With a `route_port`, 0 for any, it takes part in a cluster; `routes` are the others, as HOST:PORT."""
 
@@ -78,6 +87,7 @@ class Options:
     route_port: int | None = None
     routes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    tls: RouteTls | None = None
 
 
 def find_binary() -> str:
@@ -110,7 +120,7 @@ def configuration(options: Options, port: int, token: str, tags: tuple[str, ...]
     if options.route_port is not None:
         # In a URL, too, so nothing but letters and digits.
         word = hashlib.sha256(options.secret.encode()).hexdigest()
-        found["cluster"] = {
+        found["cluster"] = cluster = {
             "name": options.cluster,
             "host": options.route_host,
             "port": options.route_port or -1,
@@ -118,6 +128,10 @@ def configuration(options: Options, port: int, token: str, tags: tuple[str, ...]
             "routes": [f"nats://leveret:{word}@{route}" for route in options.routes],
             "no_advertise": True,
         }
+        if options.tls is not None:
+            tls = options.tls
+            files = {"cert_file": str(tls.cert), "key_file": str(tls.key), "ca_file": str(tls.ca)}
+            cluster["tls"] = {**files, "verify": True, "timeout": 5}
     return found
 
 

@@ -23,12 +23,11 @@ from leveret.broker.pages import Sizes
 from leveret.broker.queue import Queue
 from leveret.cluster.takeover import LogPlace, Takeover
 from leveret.store.committer import Committer
-from leveret.store.disk import Disk, make_folder
 from leveret.store.ledger import Ledger
-from leveret.store.modes import FOLDER_MODE
-from leveret.store.opened import close_files, empty_spill
+from leveret.store.opened import close_files
 from leveret.store.store import Store, nothing_more
 from leveret.store.sync_barrier import Barrier
+from leveret.wire.content import PERSISTENT
 
 if TYPE_CHECKING:
     from leveret.broker.work import Work
@@ -57,7 +56,8 @@ class GroupStore(Store):
         queue_id = self.known_ids.pop((kind, vhost, queue.name))
         queue.storage = self
         queue.ledger = Ledger(self.journal, queue_id)
-        # Nobody gets what a majority does not have yet.
+        # RabbitMQ: as in a quorum queue, all is stored, and nobody gets what a majority does not have yet.
+        queue.keeps_all = PERSISTENT
         queue.set_barrier(Barrier(self, queue))
         self.queues[queue_id] = queue
 
@@ -132,9 +132,8 @@ class Group:
         assert takeover is not None
         journal, recovery = takeover.journal, takeover.recovery
         journal.set_mark((0, recovery.highest_queue_id, recovery.mark[2] or recovery.first_batch or 1))
-        make_folder(self.place.folder.absolute(), FOLDER_MODE)
-        spill = empty_spill(Disk(self.place.folder), self.place.segment_size)
-        store = self.store = GroupStore(journal, spill, recovery.highest_queue_id, recovery.highest_group, sizes)
+        last_id = recovery.highest_queue_id
+        store = self.store = GroupStore(journal, takeover.spill, last_id, recovery.highest_group, sizes)
         store.delivered_up_to = recovery.last_batch
         store.delivers_synced = True
         return store
@@ -196,6 +195,8 @@ class Group:
             self.state = State.ENDED
             self._close(write=False, done=lambda fault: None)
             self._threads[-1].join()
+        elif self._takeover is not None:
+            self._takeover.close()
 
 
 def finish(store: GroupStore, committers: list[Committer], write: bool) -> None:

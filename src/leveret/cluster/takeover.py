@@ -14,10 +14,13 @@ from pathlib import Path
 
 from leveret.cluster.nats import Address
 from leveret.cluster.seen import Seen
-from leveret.cluster.stream import LAG_S, Missing, Stream
+from leveret.cluster.stream import LAG_S, PATIENCE_S, Missing, Stream
 from leveret.cluster.stream_disk import StreamDisk
+from leveret.store.disk import Disk, make_folder
 from leveret.store.found import Found
 from leveret.store.journal import Journal
+from leveret.store.modes import FOLDER_MODE
+from leveret.store.opened import empty_spill
 from leveret.store.recovery import Recovery
 
 SEGMENT_SIZE = 8 << 20
@@ -40,6 +43,7 @@ class LogPlace:
     folder: Path
     node: str
     segment_size: int = SEGMENT_SIZE
+    patience_s: float = PATIENCE_S
     lag_s: float = LAG_S
 
 
@@ -48,6 +52,7 @@ class Takeover:
 
     disk: StreamDisk
     journal: Journal
+    spill: Journal
     recovery: Recovery
     found: dict[int, Found]
 
@@ -62,11 +67,19 @@ class Takeover:
     def run(self) -> None:
         """Lead the log; an OSError or Abandoned says why that cannot be."""
         place = self.place
-        stream = self.stream = Stream(place.address, place.name, Seen(place.folder / "seen"), lag_s=place.lag_s)
+        seen = Seen(place.folder / "seen")
+        stream = self.stream = Stream(place.address, place.name, seen, place.patience_s, place.lag_s)
         self.disk = StreamDisk(stream, place.folder)
         try:
             self._win(stream)
             self._recover_what_stays()
+            make_folder(place.folder.absolute(), FOLDER_MODE)
+            self.spill = empty_spill(Disk(place.folder), place.segment_size)
+        except OSError as error:
+            self.close()
+            if self._abandoned.is_set():
+                raise Abandoned(f"{place.name} is not wanted any more") from error
+            raise
         except BaseException:
             self.close()
             raise

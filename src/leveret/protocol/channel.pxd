@@ -68,7 +68,7 @@ cdef class Channel:
     cpdef count_acks(self, list entries, int how)
     cpdef refuse(self)
     @cython.locals(confirms=Confirms, queue=Queue)
-    cdef _await_storage(self, list queues)
+    cdef _await_storage(self, list queues, long flags)
     @cython.locals(confirms=Confirms)
     cdef _count_confirm(self)
     @cython.locals(queue=Queue)

@@ -344,8 +344,7 @@ class Channel:
             return
         if self.confirms is not None:
             self._count_confirm()
-            if flags & PERSISTENT:
-                self._await_storage(queues)
+            self._await_storage(queues, flags)
         if not queues:
             self._go_nowhere(route, message)
             return
@@ -369,12 +368,12 @@ class Channel:
         if self.confirms is not None:
             self.confirms.refuse()
 
-    def _await_storage(self, queues: list[Queue]) -> None:
-        """The confirm of the message in hand waits for the storage of all its queues; mostly that is one."""
+    def _await_storage(self, queues: list[Queue], flags: int) -> None:
+        """The confirm of the message in hand waits for the storage of all queues that store it; mostly that is one."""
         confirms = self.confirms
         assert confirms is not None
         for queue in queues:
-            if queue.storage is not confirms.storage:
+            if (flags | queue.keeps_all) & PERSISTENT and queue.storage is not confirms.storage:
                 confirms.wait_for(queue.storage)
 
     def _count_confirm(self) -> None:

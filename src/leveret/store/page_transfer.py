@@ -92,7 +92,7 @@ def _add_to(pages: Pages, entry: Entry, queue: Queue, spill: Journal) -> None:
 
 def check_placed(queue: Queue, entry: Entry) -> None:
     """A message without a place in the journal must be one that has none."""
-    if queue.ledger is not None and entry.message.flags & STORED:
+    if queue.ledger is not None and (entry.message.flags | queue.keeps_all) & STORED:
         raise Unplaced(f"message {entry.seq} of {queue.title} was to be paged out before it was in the journal")
 
 
