@@ -191,27 +191,27 @@ class Management:
                 return web.Response(headers={"Allow": allowed_methods(request)})
             return await handler(request)
         except Refused as refused:
-            return refusal(refused)
+            return refusal(refused, request)
         except AMQPError as error:
-            return refusal(from_fault(error))
+            return refusal(from_fault(error), request)
         except web.HTTPNotFound:
-            return refusal(Refused(404, "Not Found", "Object Not Found"))
+            return refusal(Refused(404, "Not Found", "Object Not Found"), request)
         except web.HTTPMethodNotAllowed as error:
-            response = refusal(Refused(405, "Method Not Allowed", "Method Not Allowed"))
+            response = refusal(Refused(405, "Method Not Allowed", "Method Not Allowed"), request)
             response.headers["Allow"] = error.headers.get("Allow", "")
             return response
         except web.HTTPRequestEntityTooLarge:
-            return refusal(Refused(413, f"the body is larger than {BODY_MAX} bytes"))
+            return refusal(Refused(413, f"the body is larger than {BODY_MAX} bytes"), request)
         except (asyncio.CancelledError, web.HTTPException):
             raise
         except web.RequestPayloadError as error:
-            return refusal(Refused(400, f"the body cannot be read: {error}"))
+            return refusal(Refused(400, f"the body cannot be read: {error}"), request)
         except ConnectionError:
             log.debug("%s: the client was gone before its request was complete", request.remote)
-            return refusal(Refused(400, "the request is incomplete"))
+            return refusal(Refused(400, "the request is incomplete"), request)
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
-            return refusal(Refused(500, "Internal Server Error"))
+            return refusal(Refused(500, "Internal Server Error"), request)
 
 
 async def read_body(request: web.Request) -> bytes:
