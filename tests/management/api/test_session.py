@@ -28,9 +28,9 @@ def test_cookie_alone_only_looks(limited: Running, cookie: dict[str, str]) -> No
     """SPEC §9.4: another site, whose requests have the cookie but not the page's header, changes nothing."""
     nobody = limited.http(None)
     assert nobody.ask("GET", "/api/session", headers=cookie).json["name"] == "some"
-    assert nobody.ask("PUT", "/api/queues/%2F/mine", {}, cookie).status == 401
-    assert nobody.ask("PUT", "/api/queues/%2F/mine", {}, cookie | PAGE).status == 201
-    assert nobody.ask("DELETE", "/api/queues/%2F/mine", headers=cookie | PAGE).status == 204
+    assert nobody.ask("PUT", "/api/queues/%2F/mine.session", {}, cookie).status == 401
+    assert nobody.ask("PUT", "/api/queues/%2F/mine.session", {}, cookie | PAGE).status == 201
+    assert nobody.ask("DELETE", "/api/queues/%2F/mine.session", headers=cookie | PAGE).status == 204
 
 
 def test_the_page_asks_for_the_password_itself(limited: Running) -> None:

@@ -4,20 +4,41 @@ import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { place, to } from "../lib/route";
 import { Empty } from "../ui/basic";
+import { Features, Limits, Shovels, UserPage, Users, Vhosts } from "./admin";
+import { ChannelPage, ConnectionPage } from "./client";
+import { DeadLetters } from "./dead-letters";
+import { ExchangePage } from "./exchange";
 import { Bindings, Channels, Connections, Consumers, Exchanges } from "./lists";
 import { Overview } from "./overview";
+import { Policies } from "./policies";
+import { QueuePage } from "./queue";
 import { Queues } from "./queues";
+import { Definitions, Log, NodePage, Nodes } from "./system";
+import { Topology } from "./topology";
 
 type Make = (parts: string[]) => JSX.Element | null;
 
 const PAGES: Record<string, Make> = {
   overview: () => <Overview />,
-  queues: () => <Queues />,
-  exchanges: () => <Exchanges />,
+  queues: ([vhost, name]) =>
+    vhost !== undefined && name !== undefined ? <QueuePage vhost={vhost} name={name} /> : <Queues />,
+  exchanges: ([vhost, name]) =>
+    vhost !== undefined && name !== undefined ? <ExchangePage vhost={vhost} name={name} /> : <Exchanges />,
   bindings: () => <Bindings />,
-  connections: () => <Connections />,
-  channels: () => <Channels />,
+  topology: () => <Topology />,
+  "dead-letters": ([vhost, name]) => <DeadLetters vhost={vhost} name={name} />,
+  connections: ([name]) => (name === undefined ? <Connections /> : <ConnectionPage name={name} />),
+  channels: ([name]) => (name === undefined ? <Channels /> : <ChannelPage name={name} />),
   consumers: () => <Consumers />,
+  nodes: ([name]) => (name === undefined ? <Nodes /> : <NodePage name={name} />),
+  log: () => <Log />,
+  policies: () => <Policies />,
+  users: ([name]) => (name === undefined ? <Users /> : <UserPage name={name} />),
+  vhosts: () => <Vhosts />,
+  shovels: () => <Shovels />,
+  limits: () => <Limits />,
+  definitions: () => <Definitions />,
+  features: () => <Features />,
 };
 
 export function Page(): JSX.Element {
