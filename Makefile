@@ -9,7 +9,7 @@ PAGE := $(VENV)/.page
 PAGE_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/tests/*')
 PLAIN_SUITES := tests/wire tests/broker tests/protocol tests/store
 
-.PHONY: run test quick build check page-check bench fuzz model soak coverage packages lock clean
+.PHONY: run test quick build check page-check page-test bench fuzz model soak coverage packages lock clean
 
 run: $(VENV)/.installed
 	@echo "Connect with amqp://guest:guest@127.0.0.1:5672/ (pika, aio-pika, kombu, any RabbitMQ client). Ctrl-C stops it."
@@ -17,7 +17,7 @@ run: $(VENV)/.installed
 
 build: $(VENV)/.installed
 
-test: packages $(VENV)/.tools $(VENV)/.installed check page-check
+test: packages $(VENV)/.tools $(VENV)/.installed check page-check page-test
 	$(BIN)/python -m pytest --timeout 900 tests
 	LEVERET_PURE=1 $(BIN)/python -m pytest --timeout 900 $(PLAIN_SUITES)
 
@@ -32,9 +32,12 @@ check: $(VENV)/.tools
 	$(BIN)/mypy
 	$(BIN)/python tools/generate_spec.py --check
 
-# The page's own lint, types and unit tests; in a browser it is tried by tests/page.
+# The page's own lint, types and unit tests, and what an operator does with it in a browser.
 page-check: $(PAGE)
 	cd web && npm run --silent check && npm run --silent test
+
+page-test: packages $(VENV)/.tools $(VENV)/.installed
+	cd web && npm run --silent test:browser
 
 bench: packages $(VENV)/.tools $(VENV)/.installed
 	$(BIN)/python tests/bench/compare.py --plain --record $(BENCH)

@@ -71,7 +71,7 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 /** A value of a table as text. */
 export function shown(value: unknown): string {
   if (typeof value === "number") return whole(value);
-  if (typeof value === "string") return value;
+  if (typeof value === "string") return value === "" ? "(empty)" : value;
   return JSON.stringify(value);
 }
 

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, inWords, path, post } from "../lib/api";
-import { bytes, iso, moment, shown, whole } from "../lib/format";
+import { bytes, iso, moment, plural, shown, whole } from "../lib/format";
 import { onKey } from "../lib/keys";
 import { place, setQuery } from "../lib/route";
 import { may } from "../lib/session";
@@ -300,7 +300,7 @@ function Drawer(props: {
   const origin = deaths[0]?.queue;
   const others = Object.entries(headers).filter(([name]) => name !== "x-death");
   const box = useRef<HTMLElement>(null);
-  useEffect(() => box.current?.focus(), []);
+  useEffect(() => box.current?.focus({ preventScroll: true }), []);
   const republish = async () => {
     if (!origin) return;
     try {
@@ -373,7 +373,7 @@ function Drawer(props: {
         {deaths.length > 0 && (
           <section>
             <h3>
-              Deaths <span class="muted">in {whole(new Set(deaths.map((one) => one.queue)).size)} queues</span>
+              Deaths <span class="muted">in {plural(new Set(deaths.map((one) => one.queue)).size, "queue")}</span>
             </h3>
             <ol class="timeline">
               {deaths.map((one, index) => (

@@ -325,7 +325,7 @@ function Editor({
             hint="Regular expression, found anywhere in the name"
             error={error || undefined}
           />
-          <div class="row top">
+          <div class="row start">
             <div class="grow">
               <Select label="Applies to" value={draft.apply} onChange={(apply) => set({ apply })} options={APPLY} />
             </div>

@@ -157,6 +157,7 @@ function make(element: HTMLElement, latest: { current: ChartProps }, setAt: (at:
           size: 44,
           gap: 4,
           space: 28,
+          splits: (_, __, ___, high) => [0, 0.25, 0.5, 0.75, 1].map((part) => part * high),
           values: (_, ticks) => ticks.map(short),
         },
       ],
@@ -199,7 +200,7 @@ export function top(high: number, limit: number | undefined): number {
   const most = limit !== undefined && high > limit * 0.3 ? Math.max(high, limit) * 1.1 : high;
   if (most <= 4) return 4;
   const power = 10 ** Math.floor(Math.log10(most));
-  const step = [1, 2, 2.5, 5, 10].find((one) => one * power >= most * 1.02) ?? 20;
+  const step = [1, 2, 4, 6, 8, 10].find((one) => one * power >= most * 1.02) ?? 20;
   return step * power;
 }
 

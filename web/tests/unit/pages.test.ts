@@ -70,7 +70,7 @@ test("names are ranked by prefix, beginning of a word, anywhere", () => {
 
 test("a scale ends above its lines, and above a limit that is near", () => {
   expect([top(0, undefined), top(447_000, undefined), top(341_208, 500_000), top(10, 500_000)]).toEqual([
-    4, 500_000, 1_000_000, 20,
+    4, 600_000, 600_000, 20,
   ]);
 });
 
