@@ -55,11 +55,14 @@ class Management:
         self._clients: set[TimedClient] = set()
         self._streams: set[asyncio.Task[object] | None] = set()
         self._socket: Path | None = None
+        self._prefix = config.management_path_prefix
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen, and return the address. OSError if it cannot."""
         self._sampler.start()
         app = self._app([*ROUTES, *endpoint.ROUTES])
+        if self._prefix:
+            self._serve_below(app)
         for method in ("GET", "HEAD"):
             app.router.add_route(method, PAGE_PATHS, self._get_page)
         return await self._listen(host, port, app)
@@ -100,6 +103,15 @@ class Management:
         app.middlewares.append(self._faults)
         return app
 
+    def _serve_below(self, app: web.Application) -> None:
+        """All of it below the path prefix too, as behind a proxy that passes paths on as they are."""
+        for route in [*ROUTES, *endpoint.ROUTES]:
+            for path in patterns_of(route.path):
+                for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
+                    app.router.add_route(method, self._prefix + path, self._handler(route, None))
+        for method in ("GET", "HEAD"):
+            app.router.add_route(method, self._prefix + PAGE_PATHS, self._get_page)
+
     async def _client(self, app: web.Application) -> Factory:
         """A factory of the protocols of clients."""
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._patience_s, handle_signals=False)
@@ -135,7 +147,7 @@ class Management:
         return handle
 
     async def _answer(self, route: Route, incoming: web.Request, local: User | None) -> Answer:
-        path = parts_of(route.path, incoming.rel_url.raw_path)
+        path = parts_of(route.path, self._without_prefix(incoming.rel_url.raw_path))
         user = local
         if user is None and route.level != ANYONE:
             user = login(self._node.broker, incoming, route.level, path.get("vhost"))
@@ -148,8 +160,16 @@ class Management:
         return result if isinstance(result, Answer) else Answer(result)
 
     async def _get_page(self, incoming: web.Request) -> web.StreamResponse:
-        """A file of the page."""
-        return respond(self._page.answer(incoming.rel_url.raw_path, incoming.headers.get("If-None-Match", "")))
+        """A file of the page; below a prefix its own addresses, which are relative, need the slash at the end."""
+        if self._prefix and incoming.rel_url.raw_path == self._prefix:
+            return respond(Answer(None, 301, {"Location": f"{self._prefix}/"}))
+        return respond(
+            self._page.answer(self._without_prefix(incoming.rel_url.raw_path), incoming.headers.get("If-None-Match", ""))
+        )
+
+    def _without_prefix(self, raw_path: str) -> str:
+        below = self._prefix and raw_path.startswith(f"{self._prefix}/")
+        return raw_path.removeprefix(self._prefix) if below else raw_path
 
     async def _stream(self, request: web.Request, answer: StreamAnswer) -> web.StreamResponse:
         """Send an answer piece by piece, until the client is gone or the broker stops."""
