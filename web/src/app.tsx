@@ -9,7 +9,7 @@ import { go, place, to } from "./lib/route";
 import { load, session } from "./lib/session";
 import { Page } from "./pages";
 import { SignIn } from "./pages/sign-in";
-import { DialogHost, dialogOpen, showDialog } from "./ui/dialog";
+import { closeDialog, DialogHost, dialogOpen, showDialog } from "./ui/dialog";
 import { KeysHelp } from "./ui/keys-help";
 import { openPalette, Palette, paletteOpen } from "./ui/palette";
 import { Shell } from "./ui/shell";
@@ -64,6 +64,8 @@ export function App(): JSX.Element {
 let jumping = 0;
 
 function beginKeys(): void {
+  // A question is about the page it was asked on.
+  addEventListener("hashchange", closeDialog);
   listenForKeys(() => dialogOpen() || paletteOpen() || signedOut.peek());
   addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) {

@@ -134,7 +134,7 @@ function columns(attention: Attention | null, all: boolean): Column<Queue>[] {
     {
       key: "capacity",
       title: "Capacity",
-      width: "112px",
+      width: "128px",
       num: true,
       sort: "consumer_capacity",
       narrow: true,

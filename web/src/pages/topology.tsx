@@ -331,7 +331,6 @@ function Drawn({ vhost, picture }: { vhost: string; picture: Picture }): JSX.Ele
               key={one.id}
               href={href(one)}
               class={at !== null && !near.has(one.id) ? "away" : ""}
-              aria-label={`${one.kind} ${one.name}, ${one.note}`}
               onMouseEnter={() => setAt(one.id)}
               onMouseLeave={() => setAt(null)}
               onFocus={() => setAt(one.id)}

@@ -35,7 +35,15 @@ export function useTrap(close: () => void) {
     const first =
       box.current?.querySelector<HTMLElement>("[data-focus]") ?? box.current?.querySelector<HTMLElement>(FOCUSABLE);
     first?.focus();
-    return () => before?.focus?.();
+    // Focus may be lost to the page, as when a button that had it is gone.
+    const escape = (event: KeyboardEvent) => {
+      if (event.key === "Escape" && !event.defaultPrevented) close();
+    };
+    document.addEventListener("keydown", escape);
+    return () => {
+      document.removeEventListener("keydown", escape);
+      before?.focus?.();
+    };
   }, []);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") {
@@ -141,7 +149,8 @@ export function FormDialog(props: {
           <button
             type="submit"
             class={props.destroys ? "btn destroy" : "btn primary"}
-            disabled={busy || (props.disabled ?? false)}
+            disabled={props.disabled ?? false}
+            aria-busy={busy}
           >
             {props.verb}
           </button>
@@ -212,7 +221,7 @@ function Confirm(props: Destruction): JSX.Element {
           <button type="button" class="btn" data-focus onClick={closeDialog}>
             Cancel
           </button>
-          <button type="submit" class="btn destroy" disabled={!sure || busy || !updating.value}>
+          <button type="submit" class="btn destroy" disabled={!sure || !updating.value} aria-busy={busy}>
             {props.verb}
           </button>
         </>

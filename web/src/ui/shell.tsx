@@ -165,7 +165,7 @@ function Top({ openSheet }: { openSheet: () => void }): JSX.Element {
       </button>
       <Crumbs />
       <span class="grow" />
-      <button type="button" class="find" onClick={openPalette} aria-label="Find or do">
+      <button type="button" class="find" onClick={openPalette} aria-label="Find or do… Ctrl K">
         <Icon name="search" small />
         <span class="grow">Find or do…</span>
         <span class="kbd">Ctrl K</span>

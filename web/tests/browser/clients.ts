@@ -2,7 +2,7 @@
 
 /** Publishes to an exchange with a key, and consumes from a queue, until it is ended. */
 export const WORKER = `
-import sys, pika
+import sys, time, pika
 connection = pika.BlockingConnection(pika.URLParameters(sys.argv[1]))
 queue, exchange, key = sys.argv[2:5]
 taking, giving = connection.channel(), connection.channel()
@@ -11,7 +11,8 @@ taking.basic_consume(queue, lambda channel, method, *_: channel.basic_ack(method
 print("running", flush=True)
 while True:
     giving.basic_publish(exchange, key, b'{"order": 1}', pika.BasicProperties(content_type="application/json"))
-    connection.process_data_events(0.02)
+    connection.process_data_events(0)
+    time.sleep(0.02)
 `;
 
 /** Declares so many queues, and ends. */

@@ -198,12 +198,12 @@ test("dialogs and the palette have nothing serious either", async () => {
   await context.close();
 });
 
-test.runIf(process.env.LEVERET_DOCS)("the pictures of the README", async () => {
+test.runIf(process.env.LEVERET_DOCS)("the pictures of the README", { timeout: 60_000 }, async () => {
   const docs = resolve(import.meta.dirname, "../../../docs");
   const { page, context } = await open(browser, broker);
   await signIn(page);
   // Until there is something in the charts.
-  await page.waitForTimeout(45_000);
+  await page.waitForTimeout(25_000);
   await page.evaluate(() => {
     location.hash = "/overview?range=1m";
   });

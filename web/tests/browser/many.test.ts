@@ -72,7 +72,7 @@ test("an idle page costs the broker under 2 % of a core", async () => {
   await page.evaluate(() => {
     location.hash = "/overview";
   });
-  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  await page.getByRole("heading", { name: "Overview", exact: true }).waitFor();
   await page.waitForTimeout(2_000);
   const [without, withPage] = await costs();
   console.log(
