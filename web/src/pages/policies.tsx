@@ -124,7 +124,7 @@ export function Policies(): JSX.Element {
     (one, sort) => one[sort as keyof Policy] as string | number,
   );
   const mayEdit = kind === "policies" ? isPolicymaker.value : isAdministrator.value;
-  const editing = query.edit !== undefined;
+  const adding = query.add === "1";
   const all = Array.from({ length: rows.filtered }, (_, at) => rows.row(at));
   const edited = all.find((one) => one?.name === query.edit && one?.vhost === query.in);
   const vhost = query.in ?? scope.value ?? session.value?.permissions[0]?.vhost ?? "/";
@@ -144,7 +144,9 @@ export function Policies(): JSX.Element {
         <Choice
           label="Whose"
           value={kind}
-          onChange={(value) => setQuery({ kind: value === "policies" ? undefined : "operator", edit: undefined })}
+          onChange={(value) =>
+            setQuery({ kind: value === "policies" ? undefined : "operator", add: undefined, edit: undefined })
+          }
           options={[
             ["policies", "Users'"],
             ["operator-policies", "Operator's"],
@@ -155,15 +157,21 @@ export function Policies(): JSX.Element {
             type="button"
             class="btn primary"
             data-new
-            onClick={() => setQuery({ edit: "", in: undefined }, false)}
+            onClick={() => setQuery({ add: "1", edit: undefined, in: undefined }, false)}
           >
             <Icon name="plus" />
             New policy <span class="kbd hide-s">N</span>
           </button>
         )}
       </Head>
-      {editing && mayEdit && (query.edit === "" || edited) && (
-        <Editor key={`${kind}/${vhost}/${query.edit}`} kind={kind} vhost={vhost} policy={edited} reload={rows.reload} />
+      {mayEdit && (adding || edited) && (
+        <Editor
+          key={`${kind}/${vhost}/${query.edit}`}
+          kind={kind}
+          vhost={vhost}
+          policy={adding ? undefined : edited}
+          reload={rows.reload}
+        />
       )}
       <Grid
         id={kind}
@@ -262,7 +270,7 @@ function Editor({
   }, [settled]);
   const close = () => {
     clear();
-    setQuery({ edit: undefined, in: undefined });
+    setQuery({ add: undefined, edit: undefined, in: undefined });
   };
   const save = async () => {
     try {

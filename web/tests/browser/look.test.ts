@@ -202,6 +202,7 @@ test.runIf(process.env.LEVERET_DOCS)("the pictures of the README", { timeout: 60
   const docs = resolve(import.meta.dirname, "../../../docs");
   const { page, context } = await open(browser, broker);
   await signIn(page);
+  await page.setViewportSize({ width: 1200, height: 760 });
   // Until there is something in the charts.
   await page.waitForTimeout(25_000);
   await page.evaluate(() => {
