@@ -4,9 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.pxd') setup.py pyproject.toml
+# The web page, which is built into the package; without Node there is none, and the broker runs.
+PAGE := $(VENV)/.page
+PAGE_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/tests/*')
 PLAIN_SUITES := tests/wire tests/broker tests/protocol tests/store
 
-.PHONY: run test quick build check bench fuzz model soak coverage packages lock clean
+.PHONY: run test quick build check page-check page-test bench fuzz model soak coverage packages lock clean
 
 run: $(VENV)/.installed
 	@echo "Connect with amqp://guest:guest@127.0.0.1:5672/ (pika, aio-pika, kombu, any RabbitMQ client). Ctrl-C stops it."
@@ -14,7 +17,7 @@ run: $(VENV)/.installed
 
 build: $(VENV)/.installed
 
-test: packages $(VENV)/.tools $(VENV)/.installed check
+test: packages $(VENV)/.tools $(VENV)/.installed check page-check page-test
 	$(BIN)/python -m pytest --timeout 900 tests
 	LEVERET_PURE=1 $(BIN)/python -m pytest --timeout 900 $(PLAIN_SUITES)
 
@@ -28,6 +31,13 @@ check: $(VENV)/.tools
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/generate_spec.py --check
+
+# The page's own lint, types and unit tests, and what an operator does with it in a browser.
+page-check: $(PAGE)
+	cd web && npm run --silent check && npm run --silent test
+
+page-test: packages $(VENV)/.tools $(VENV)/.installed
+	cd web && npm run --silent test:browser
 
 bench: packages $(VENV)/.tools $(VENV)/.installed
 	$(BIN)/python tests/bench/compare.py --plain --record $(BENCH)
@@ -57,10 +67,15 @@ $(VENV)/.made:
 	touch $@
 
 # Without isolation, so that only what has changed is compiled again.
-$(VENV)/.installed: $(VENV)/.made $(SOURCES)
+$(VENV)/.installed: $(VENV)/.made $(SOURCES) $(PAGE)
 	@echo "Building Leveret (a minute the first time)"
 	$(BIN)/python -m pip install --quiet --no-build-isolation '.[fast]' || $(BIN)/python -m pip install --quiet --no-build-isolation .
 	$(BIN)/python tools/built.py
+	touch $@
+
+$(PAGE): $(VENV)/.made $(PAGE_SOURCES)
+	@echo "Building the web page"
+	$(BIN)/python tools/page.py
 	touch $@
 
 # Before Leveret is installed, which then is built with, and runs on, what the lock names.
@@ -78,4 +93,4 @@ lock: $(VENV)/.tools
 	$(BIN)/python tools/lock.py $(INDEX)
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build src/*.egg-info src/leveret/management/page web/node_modules .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""Debian's packages that some tests need: RabbitMQ, to compare with, and FUSE, to cut the power.
+"""Debian's packages that some tests need: RabbitMQ, to compare with, FUSE, to cut the power, and a browser for the page.
 
 debian.py     installs those that are missing, and says so; `make test` and `make bench` run it first
 
@@ -16,8 +16,9 @@ from pathlib import Path
 
 RABBITMQ_SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 FUSERMOUNT = Path("/usr/bin/fusermount3")
+CHROMIUM = Path("/usr/bin/chromium")
 # Which file shows that packages are installed.
-PACKAGES = {RABBITMQ_SERVER: ["rabbitmq-server"], FUSERMOUNT: ["libfuse3-3", "fuse3"]}
+PACKAGES = {RABBITMQ_SERVER: ["rabbitmq-server"], FUSERMOUNT: ["libfuse3-3", "fuse3"], CHROMIUM: ["chromium"]}
 POLICY = Path("/usr/sbin/policy-rc.d")
 
 

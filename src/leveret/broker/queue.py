@@ -60,7 +60,7 @@ class Queue:
 
     `title` is what texts call it, `owner` the connection an exclusive queue belongs to. `hidden` says that it is none of
     its vhost's queues: a direct reply-to's, or one in which an exchange keeps messages (`hidden_queue.py`). `storage` is
-    where its messages are stored: of a replicated queue, the log of its group. `ledger` and `barrier` are storage's, and so is
+    where its messages are stored: of a replicated queue, the log of its group. `ledger` and `barrier` are storage's, so is
     `keeps_all`: PERSISTENT if transient messages are stored too, as in a queue with replicas, else 0. `reached_in` and
     `is_queue` serve the router. `has_cutoffs` says that a change has left messages less time (`MessageExpiry.cut_first`).
     `touched` is when a message came or went last, for `Relief`; x-expires does not go by it.

@@ -56,6 +56,7 @@ class Management:
         self._clients: set[TimedClient] = set()
         self._streams: set[asyncio.Task[object] | None] = set()
         self._socket: Path | None = None
+        self._prefix = config.management_path_prefix
 
     async def start(self, endpoints: Iterable[Endpoint]) -> None:
         """Listen where these say, and tell the node; or CannotListen."""
@@ -80,6 +81,8 @@ class Management:
     def _whole_app(self) -> web.Application:
         """The API, the metrics and the page."""
         app = self._app([*ROUTES, *metrics.ROUTES])
+        if self._prefix:
+            self._serve_below(app)
         for method in ("GET", "HEAD"):
             app.router.add_route(method, PAGE_PATHS, self._get_page)
         return app
@@ -105,6 +108,15 @@ class Management:
         app.middlewares.append(self._respond)
         app.middlewares.append(self._faults)
         return app
+
+    def _serve_below(self, app: web.Application) -> None:
+        """All of it below the path prefix too, as behind a proxy that passes paths on as they are."""
+        for route in [*ROUTES, *metrics.ROUTES]:
+            for path in patterns_of(route.path):
+                for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
+                    app.router.add_route(method, self._prefix + path, self._handler(route, None))
+        for method in ("GET", "HEAD"):
+            app.router.add_route(method, self._prefix + PAGE_PATHS, self._get_page)
 
     async def _client(self, app: web.Application) -> Factory:
         """A factory of the protocols of clients."""
@@ -141,7 +153,7 @@ class Management:
         return handle
 
     async def _answer(self, route: Route, incoming: web.Request, local: User | None) -> Answer:
-        path = parts_of(route.path, incoming.rel_url.raw_path)
+        path = parts_of(route.path, self._without_prefix(incoming.rel_url.raw_path))
         user = local
         if user is None and route.level != ANYONE:
             user = login(self._node.broker, incoming, route.level, path.get("vhost"))
@@ -154,8 +166,16 @@ class Management:
         return result if isinstance(result, Answer) else Answer(result)
 
     async def _get_page(self, incoming: web.Request) -> web.StreamResponse:
-        """A file of the page."""
-        return respond(self._page.answer(incoming.rel_url.raw_path, incoming.headers.get("If-None-Match", "")))
+        """A file of the page; below a prefix its own addresses, which are relative, need the slash at the end."""
+        if self._prefix and incoming.rel_url.raw_path == self._prefix:
+            return respond(Answer(None, 301, {"Location": f"{self._prefix}/"}))
+        return respond(
+            self._page.answer(self._without_prefix(incoming.rel_url.raw_path), incoming.headers.get("If-None-Match", ""))
+        )
+
+    def _without_prefix(self, raw_path: str) -> str:
+        below = self._prefix and raw_path.startswith(f"{self._prefix}/")
+        return raw_path.removeprefix(self._prefix) if below else raw_path
 
     async def _stream(self, request: web.Request, answer: StreamAnswer) -> web.StreamResponse:
         """Send an answer piece by piece, until the client is gone or the broker stops."""
@@ -197,27 +217,27 @@ class Management:
                 return web.Response(headers={"Allow": allowed_methods(request)})
             return await handler(request)
         except Refused as refused:
-            return refusal(refused)
+            return refusal(refused, request)
         except AMQPError as error:
-            return refusal(from_fault(error))
+            return refusal(from_fault(error), request)
         except web.HTTPNotFound:
-            return refusal(Refused(404, "Not Found", "Object Not Found"))
+            return refusal(Refused(404, "Not Found", "Object Not Found"), request)
         except web.HTTPMethodNotAllowed as error:
-            response = refusal(Refused(405, "Method Not Allowed", "Method Not Allowed"))
+            response = refusal(Refused(405, "Method Not Allowed", "Method Not Allowed"), request)
             response.headers["Allow"] = error.headers.get("Allow", "")
             return response
         except web.HTTPRequestEntityTooLarge:
-            return refusal(Refused(413, f"the body is larger than {BODY_MAX} bytes"))
+            return refusal(Refused(413, f"the body is larger than {BODY_MAX} bytes"), request)
         except (asyncio.CancelledError, web.HTTPException):
             raise
         except web.RequestPayloadError as error:
-            return refusal(Refused(400, f"the body cannot be read: {error}"))
+            return refusal(Refused(400, f"the body cannot be read: {error}"), request)
         except ConnectionError:
             log.debug("%s: the client was gone before its request was complete", request.remote)
-            return refusal(Refused(400, "the request is incomplete"))
+            return refusal(Refused(400, "the request is incomplete"), request)
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
-            return refusal(Refused(500, "Internal Server Error"))
+            return refusal(Refused(500, "Internal Server Error"), request)
 
 
 async def read_body(request: web.Request) -> bytes:

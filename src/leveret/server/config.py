@@ -38,6 +38,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     prometheus_port: Port = 15692
     management_request_timeout: Milliseconds = 10_000
     management_idle_timeout: Milliseconds = 60_000
+    management_path_prefix: Annotated[str, msgspec.Meta(pattern=r"^(/[A-Za-z0-9._~-]+)*$")] = ""
     data_dir: str = "leveret-data"
     storage: Literal["disk", "memory"] = "disk"
     sync: Literal["always", "os"] = "always"

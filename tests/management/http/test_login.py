@@ -41,9 +41,12 @@ TABLE: dict[frozenset[str], str] = {
     ALL: """
         GET /api/auth
         POST /api/login
+        DELETE /api/login
     """,
     TAGGED: """
+        GET /api/attention
         GET /api/bindings
+        GET /api/session
         GET /api/channels
         GET /api/channels/{channel}
         GET /api/cluster-name
@@ -98,6 +101,7 @@ TABLE: dict[frozenset[str], str] = {
         PUT /api/exchanges/{vhost}/{exchange}
         GET /api/exchanges/{vhost}/{exchange}/bindings/destination
         GET /api/exchanges/{vhost}/{exchange}/bindings/source
+        POST /api/exchanges/{vhost}/{exchange}/route
         POST /api/exchanges/{vhost}/{exchange}/publish
         GET /api/operator-policies/{vhost}
         GET /api/policies/{vhost}
@@ -109,6 +113,8 @@ TABLE: dict[frozenset[str], str] = {
         DELETE /api/queues/{vhost}/{queue}/contents
         GET /api/queues/quorum/{vhost}/{queue}/status
         POST /api/queues/{vhost}/{queue}/get
+        GET /api/queues/{vhost}/{queue}/deaths
+        GET /api/queues/{vhost}/{queue}/search
         GET /api/queues/{vhost}/{queue}/messages
         POST /api/queues/{vhost}/{queue}/move
         POST /api/queues/{vhost}/{queue}/pause
@@ -127,6 +133,7 @@ TABLE: dict[frozenset[str], str] = {
         GET /api/auth/attempts/{node}
         DELETE /api/auth/attempts/{node}/source
         GET /api/auth/attempts/{node}/source
+        GET /api/log
         GET /api/nodes
         GET /api/nodes/{node}
         GET /api/nodes/{node}/memory
@@ -151,6 +158,7 @@ TABLE: dict[frozenset[str], str] = {
         PUT /api/parameters/{component}/{vhost}/{name}
         DELETE /api/parameters/{component}/{vhost}/{name}
         GET /api/policies/{vhost}/{name}
+        POST /api/policies/{vhost}/{name}/preview
         PUT /api/policies/{vhost}/{name}
         DELETE /api/policies/{vhost}/{name}
         DELETE /api/shovels/vhost/{vhost}/{name}
@@ -172,6 +180,7 @@ TABLE: dict[frozenset[str], str] = {
         POST /api/leveret/stop
         DELETE /api/operator-policies/{vhost}/{name}
         GET /api/operator-policies/{vhost}/{name}
+        POST /api/operator-policies/{vhost}/{name}/preview
         PUT /api/operator-policies/{vhost}/{name}
         GET /api/permissions
         DELETE /api/permissions/{vhost}/{user}

@@ -43,8 +43,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(folder: Path) -> Iterator[Http]:
-    """A client of a broker that has this page; it does not log in."""
-    thread = NodeThread(Config(port=0, storage="memory", management=False), metrics=False)
+    """A client of a broker that has this page, also below /ops/broker; it does not log in."""
+    config = Config(port=0, storage="memory", management=False, management_path_prefix="/ops/broker")
+    thread = NodeThread(config, metrics=False)
     managing: list[Management] = []
 
     async def start(node: Node) -> int:
@@ -185,3 +186,19 @@ def test_without_a_page_it_says_where_the_api_is(broker: Running, tmp_path: Path
 )
 def test_hash_is_told_from_a_word(name: str, hashed: bool) -> None:
     assert has_hash(name) is hashed
+
+
+def test_everything_is_below_the_path_prefix_too(page: Http) -> None:
+    """SPEC §9.4: as a proxy passes it on that leaves paths as they are"""
+    moved = page.ask("GET", "/ops/broker")
+    assert (moved.status, moved.headers["Location"]) == (301, "/ops/broker/")
+    assert page.ask("GET", "/ops/broker/").body == INDEX
+    assert page.ask("GET", "/ops/broker/assets/index-0a1b2c3d.js").body == SCRIPT
+    assert page.ask("GET", "/ops/broker/none").status == 404
+    assert page.get("/ops/broker/api/auth") == {"oauth_enabled": False}
+    assert page.ask("GET", "/ops/broker/api/overview").status == 401
+    login = Http(page.port)
+    assert login.get("/ops/broker/api/queues/%2F") == login.get("/api/queues/%2F") == []
+    assert login.put("/ops/broker/api/queues/%2F/a%2Fb").status == 201
+    assert login.get("/api/queues/%2F/a%2Fb")["name"] == "a/b"
+    assert login.delete("/ops/broker/api/queues/%2F/a%2Fb").status == 204

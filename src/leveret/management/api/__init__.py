@@ -1,6 +1,7 @@
 """One module for each resource: its routes and what they do. Here they are put together."""
 
 from leveret.management.api import (
+    attention,
     bindings,
     channels,
     connections,
@@ -12,14 +13,18 @@ from leveret.management.api import (
     features,
     health,
     limits,
+    log,
     messages,
     nodes,
     overview,
     parameters,
     permissions,
     policies,
+    policy_preview,
     queues,
     quorum,
+    route_trial,
+    session,
     shovels,
     stream,
     top,
@@ -29,6 +34,7 @@ from leveret.management.api import (
 from leveret.management.http.route import Route
 
 ROUTES: list[Route] = [
+    *attention.ROUTES,
     *bindings.ROUTES,
     *channels.ROUTES,
     *connections.ROUTES,
@@ -40,14 +46,18 @@ ROUTES: list[Route] = [
     *features.ROUTES,
     *health.ROUTES,
     *limits.ROUTES,
+    *log.ROUTES,
     *messages.ROUTES,
     *nodes.ROUTES,
     *overview.ROUTES,
     *parameters.ROUTES,
     *permissions.ROUTES,
     *policies.ROUTES,
+    *policy_preview.ROUTES,
     *queues.ROUTES,
     *quorum.ROUTES,
+    *route_trial.ROUTES,
+    *session.ROUTES,
     *shovels.ROUTES,
     *stream.ROUTES,
     *top.ROUTES,

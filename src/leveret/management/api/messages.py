@@ -13,11 +13,13 @@ from leveret.management.api_channel import client_of
 from leveret.management.http.answer import Answer, bad_request, done
 from leveret.management.http.json import Json, JsonObject
 from leveret.management.http.json_table import parse_key
+from leveret.management.http.list_query import name_filter
 from leveret.management.http.request import Request, parse_bool, parse_int
 from leveret.management.http.route import VHOST, Route
 from leveret.management.messages.get import Get
-from leveret.management.messages.move import Move, to_exchange, to_queue, to_where_they_died
-from leveret.management.messages.peek import peek
+from leveret.management.messages.move import Chosen, Death, Move, to_exchange, to_queue, to_where_they_died
+from leveret.management.messages.peek import COUNT_MAX, peek
+from leveret.management.messages.search import SEARCHED_MAX, deaths, rehearse, search
 from leveret.management.messages.take import settle_all, take_all
 from leveret.management.messages.view import PayloadFormat
 from leveret.protocol.basic import queue_to_get_from
@@ -105,13 +107,50 @@ async def move_messages(request: Request) -> dict[str, int]:
     return await Move(request.node, queue, wanted_count(request, queue), place).run()
 
 
-async def replay_messages(request: Request) -> dict[str, int]:
-    """Return dead letters to the queues they came from: all, `count` of them, or only those of one `queue`."""
+async def replay_messages(request: Request) -> JsonObject:
+    """Return dead letters to the queues they came from: all, `count`, of one `queue`, or of `groups`; or a `dry_run`."""
     queue = movable(request)
     request.rights.check_exchange("write", "")
-    only = request.body.get("queue")
-    place = to_where_they_died(request.vhost, None if only is None else str(only))
-    return await Move(request.node, queue, wanted_count(request, queue), place).run()
+    chosen, count = chosen_deaths(request.body), wanted_count(request, queue)
+    if parse_bool(request.body.get("dry_run", False), "dry_run"):
+        there = request.vhost.queues
+        return await rehearse(request.node, queue, count, lambda death: chosen(death) and death.queue in there)
+    place = to_where_they_died(request.vhost, chosen)
+    if "groups" in request.body:
+        # Of what is chosen so many, wherever it stands.
+        return {**await Move(request.node, queue, queue.ready_count, place, count).run()}
+    return {**await Move(request.node, queue, count, place).run()}
+
+
+def chosen_deaths(body: JsonObject) -> Chosen:
+    """Which dead letters a body means: those of one queue, or of groups of a `reason`, a `queue` or both."""
+    only, groups = body.get("queue"), body.get("groups")
+    if groups is None:
+        return lambda death: only is None or death.queue == str(only)
+    if not isinstance(groups, list) or not all(isinstance(group, dict) and group for group in groups):
+        raise bad_request("groups must be a list of objects with reason, queue or both")
+    wanted = [(group.get("reason"), group.get("queue")) for group in groups if isinstance(group, dict)]
+
+    def chosen(death: Death) -> bool:
+        return any(reason in (None, death.reason) and queue in (None, death.queue) for reason, queue in wanted)
+
+    return chosen
+
+
+async def get_deaths(request: Request) -> JsonObject:
+    """A queue's dead letters, of which `count` (10,000) are looked at, by reason and by the queue in which they died."""
+    queue = usable(request, "read")
+    return await deaths(request.node, queue, parse_count(request.query.get("count", SEARCHED_MAX), "count"))
+
+
+async def search_messages(request: Request) -> JsonObject:
+    """Messages with `text` in body, key or properties (`use_regex`): in `count` (1,000) from `offset`, at `most` 100."""
+    queue = usable(request, "read")
+    matches = name_filter(request.query.get("text", ""), request.query.get("use_regex") == "true")
+    offset = parse_count(request.query.get("offset", 0), "offset")
+    count = parse_count(request.query.get("count", COUNT_MAX), "count")
+    most = min(COUNT_MAX, parse_count(request.query.get("most", 100), "most"))
+    return await search(request.node, queue, matches, (offset, count), most, parse_format(request.query))
 
 
 def usable(request: Request, right: str) -> Queue:
@@ -153,6 +192,8 @@ async def resume_consumers(request: Request) -> Answer:
 ROUTES = [
     Route("POST", "/api/queues/{vhost}/{queue}/get", VHOST, get_messages),
     Route("GET", "/api/queues/{vhost}/{queue}/messages", VHOST, peek_messages),
+    Route("GET", "/api/queues/{vhost}/{queue}/search", VHOST, search_messages),
+    Route("GET", "/api/queues/{vhost}/{queue}/deaths", VHOST, get_deaths),
     Route("POST", "/api/queues/{vhost}/{queue}/move", VHOST, move_messages),
     Route("POST", "/api/queues/{vhost}/{queue}/replay", VHOST, replay_messages),
     Route("POST", "/api/queues/{vhost}/{queue}/pause", VHOST, pause_consumers),

@@ -9,6 +9,7 @@ from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
 from leveret.management.api.bindings import bindings_to, list_bindings
 from leveret.management.api.consumers import consumers_of
+from leveret.management.api.queue_state import in_state
 from leveret.management.client import connection_details
 from leveret.management.http.answer import Answer, bad_request, created, done
 from leveret.management.http.json import JsonObject
@@ -135,9 +136,12 @@ def queues_of(request: Request) -> Iterator[tuple[VirtualHost, Queue]]:
 
 
 async def get_queues(request: Request) -> Answer:
-    """All queues, or those of a vhost."""
+    """All queues, or those of a vhost; those in a `state`, as growing or stuck."""
     return await answer_long_list(
-        request.query, queues_of(request), lambda one: listed_view(request, *one), lambda one: (one[0].name, one[1].name)
+        request.query,
+        in_state(request, queues_of(request)),
+        lambda one: listed_view(request, *one),
+        lambda one: (one[0].name, one[1].name),
     )
 
 

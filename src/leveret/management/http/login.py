@@ -24,6 +24,9 @@ from leveret.management.http.route import (
 TAGS = {"administrator", "monitoring", "policymaker", "management"}
 REALM = 'Basic realm="RabbitMQ Management"'
 COOKIE = "m"
+# The page sends it with every request. No other site can: with its cookie alone a user only looks.
+PAGE_HEADER = "X-Leveret-Page"
+LOOKING = ("GET", "HEAD")
 # As logins are counted.
 PROTOCOL = "http"
 
@@ -72,7 +75,8 @@ def credentials(request: web.Request) -> tuple[str, str]:
     """Name and password from the header, or from the cookie that the page sets."""
     kind, _, encoded = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() != "basic":
-        kind, encoded = "cookie", unquote(request.cookies.get(COOKIE, ""))
+        by_cookie = request.method in LOOKING or PAGE_HEADER in request.headers
+        kind, encoded = "cookie", unquote(request.cookies.get(COOKIE, "")) if by_cookie else ""
     try:
         text = base64.b64decode(encoded.strip(), validate=True).decode("utf-8", "surrogateescape")
     except (binascii.Error, ValueError):

@@ -5,7 +5,7 @@ import logging
 from aiohttp import web
 
 from leveret.management.http.answer import Answer, LargeAnswer, Refused
-from leveret.management.http.login import REALM
+from leveret.management.http.login import PAGE_HEADER, REALM
 from leveret.management.http.pause import Pause
 
 CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
@@ -38,8 +38,9 @@ async def send_pieces(request: web.Request, answer: LargeAnswer) -> web.StreamRe
     return response
 
 
-def refusal(refused: Refused) -> web.Response:
+def refusal(refused: Refused, request: web.Request) -> web.Response:
+    """A fault's answer. Who looks at the page is asked for a password by the page, not by the browser."""
     response = respond(refused.answer())
-    if refused.status == 401:
+    if refused.status == 401 and PAGE_HEADER not in request.headers:
         response.headers["WWW-Authenticate"] = REALM
     return response

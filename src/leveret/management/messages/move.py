@@ -28,12 +28,13 @@ Place = Callable[[Message, int], int]
 
 
 class Move:
-    """Up to `count` messages on their way out of a queue; `left` are those that could not be placed."""
+    """Up to `count` messages on their way out of a queue, of which no more than `most` are placed; `left` are the others."""
 
-    def __init__(self, node: Node, queue: Queue, count: int, place: Place) -> None:
+    def __init__(self, node: Node, queue: Queue, count: int, place: Place, most: int | None = None) -> None:
         self._node = node
         self._queue = queue
         self._count = min(count, queue.ready_count)
+        self._most = self._count if most is None else most
         self._place = place
         self._refused = False
         self.moved = 0
@@ -62,7 +63,7 @@ class Move:
     def _move_piece(self) -> bool:
         queue = self._queue
         for _ in range(PIECE):
-            if self._refused or self.moved + len(self.left) >= self._count:
+            if self._refused or self.moved >= self._most or self.moved + len(self.left) >= self._count:
                 return True
             entry = queue.take(no_ack=False)
             if entry is None:
@@ -124,12 +125,12 @@ def to_exchange(vhost: VirtualHost, rights: Rights, exchange: Exchange, routing_
     return place
 
 
-def to_where_they_died(vhost: VirtualHost, only: str | None) -> Place:
-    """Back into the queues in which they died last, addressed as they were; `only` those of one queue."""
+def to_where_they_died(vhost: VirtualHost, chosen: "Chosen") -> Place:
+    """Back into the queues in which they died last, addressed as they were; those that are chosen."""
 
     def place(message: Message, now: int) -> int:
         death = last_death(message)
-        if death is None or (only is not None and death.queue != only):
+        if death is None or not chosen(death):
             return LEFT
         target = vhost.queues.get(death.queue)
         if target is None:
@@ -141,11 +142,17 @@ def to_where_they_died(vhost: VirtualHost, only: str | None) -> Place:
 
 
 class Death(NamedTuple):
-    """In which queue a message died, and how it was addressed then."""
+    """In which queue a message died and of what, how it was addressed then, and when (ms) that happened first."""
 
     queue: str
+    reason: str
     exchange: str
     routing_key: str
+    time: int | None
+
+
+# Which of them are meant.
+Chosen = Callable[[Death], bool]
 
 
 def last_death(message: Message) -> Death | None:
@@ -159,7 +166,8 @@ def last_death(message: Message) -> Death | None:
     key = next((key for key in keys if isinstance(key, str)), None) if isinstance(keys, list) else None
     if not isinstance(queue, str) or not isinstance(exchange, str) or key is None:
         return None
-    return Death(queue, exchange, key)
+    time = death.get("time")
+    return Death(queue, str(death["reason"]), exchange, key, time * 1000 if isinstance(time, int) else None)
 
 
 def readdressed(message: Message, origin: Origin) -> Message:

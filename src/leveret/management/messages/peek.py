@@ -1,6 +1,7 @@
 """Looking into a queue without touching it: what is in memory, and what is paged out, which is read from storage."""
 
 import asyncio
+from typing import NamedTuple
 
 from leveret.broker.message import Entry, is_stub
 from leveret.broker.pages import Page
@@ -68,17 +69,35 @@ class Plan:
         return fits
 
 
+class Peeked(NamedTuple):
+    """A message that was looked at, where in the queue it stands, and how many are behind it."""
+
+    entry: Entry
+    position: int
+    behind: int
+
+    def view(self, payload_format: PayloadFormat) -> JsonObject:
+        return {**message_view(self.entry, self.behind, payload_format), "position": self.position}
+
+
 async def peek(node: Node, queue: Queue, offset: int, count: int, payload_format: PayloadFormat) -> list[JsonObject]:
     """Show messages of a queue, which are not changed by it."""
+    found, _ = await peek_entries(node, queue, offset, count)
+    return [one.view(payload_format) for one in found]
+
+
+async def peek_entries(node: Node, queue: Queue, offset: int, count: int) -> tuple[list[Peeked], int]:
+    """Messages of a queue, which are not changed by it, without those that are damaged; and how many were looked at."""
     for _ in range(TRIES):
         plan = await planned(node, queue, offset, min(count, COUNT_MAX))
         read = await asyncio.wait_for(read_page(node, queue, plan.page), PATIENCE_S)
         if read is not None:
-            return [
-                {**message_view(entry, plan.ready_count - at - 1, payload_format), "position": at}
+            found = [
+                Peeked(entry, at, plan.ready_count - at - 1)
                 for at, entry in enumerate(plan.entries(read), offset)
                 if entry is not None
             ]
+            return found, len(plan.found)
     raise Refused(503, f"{queue.title}: its messages leave faster than they can be read; try again")
 
 

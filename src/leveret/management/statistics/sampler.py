@@ -20,6 +20,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.management.client import sessions_in
 from leveret.management.http.json import JsonObject
 from leveret.management.statistics.history import BASIC, BRIEF, GLOBAL, SAMPLE_MS, History, Policies
+from leveret.management.statistics.log_lines import LogLines
 from leveret.management.statistics.node_stats import NODE_NAMES, node_counts
 from leveret.management.statistics.total import octets_by_vhost
 from leveret.protocol.channel import Channel
@@ -98,6 +99,7 @@ class Sampler:
         self.node = History(NODE_NAMES, GLOBAL)
         self.vhosts: dict[object, History] = {}
         self.heap_use = HeapUse()
+        self.log_lines = LogLines()
         # What others have made of all this.
         self.recent_counters: Recent[JsonObject] = Recent()
         self.recent_memory: Recent[MemoryParts] = Recent()
@@ -106,11 +108,13 @@ class Sampler:
     def start(self) -> None:
         """Sample from now on."""
         self._loop = asyncio.get_running_loop()
+        self.log_lines.open()
         for _ in self._sample_all():
             pass
         self._rest(self._loop)
 
     def close(self) -> None:
+        self.log_lines.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
