@@ -34,7 +34,9 @@ ALLOWED = {
     "client": {"errors", "uri", "wire"},
     # What they are is the model's, how they are run is theirs.
     "shovel": {"errors", "uri", "wire", "broker", "client"},
-    "server": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "store", "client", "shovel"},
+    # Who decides logins.
+    "auth": {"errors", "broker"},
+    "server": {"errors", "terms", "uri", "wire", "broker", "auth", "definitions", "protocol", "store", "client", "shovel"},
     "management": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "shovel", "store"},
     # A user of any broker, too.
     "work": {"errors", "uri", "wire", "client"},

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.access import SHA256, User, check_password_hash, hash_password
+from leveret.broker.access import User
 from leveret.broker.churn import Churn
 from leveret.broker.command import (
     NOBODY,
@@ -23,6 +23,9 @@ from leveret.broker.command import (
 )
 from leveret.broker.counters import Counters
 from leveret.broker.events import Events
+from leveret.broker.login import Login, authenticate_here
+from leveret.broker.login_guard import LoginGuard
+from leveret.broker.password import check_password_hash, check_password_length, hash_password
 from leveret.broker.patterns import BadPattern, Pattern
 from leveret.broker.queue import Queue
 from leveret.broker.rights import PERMISSIONS, Rights
@@ -52,12 +55,14 @@ class Broker:
 
     __slots__ = (
         "alarm",
+        "authenticate",
         "churn",
         "counters",
         "epoch",
         "events",
         "flow",
         "follows",
+        "guard",
         "on_command",
         "on_shovel",
         "parameters",
@@ -93,6 +98,9 @@ class Broker:
         self.on_shovel: Callable[[str, str], None] | None = None
         self.on_command: Callable[[Command], None] | None = None
         self.follows = False
+        # Decides logins; whoever knows more than the broker's own users puts itself here.
+        self.authenticate: Callable[[Login], None] = self._authenticate
+        self.guard = LoginGuard(self.settings.login_failures)
         # Room for large bodies that are still to come.
         self.reserved_size = 0
 
@@ -169,8 +177,13 @@ class Broker:
         self, name: str, password: str, tags: tuple[str, ...] = (), loopback_only: bool = False, by: str = NOBODY
     ) -> User:
         """Make a user, or give one that is there this password and these tags."""
-        password_hash = hash_password(password.encode()) if password else ""
-        return self.add_hashed_user(name, password_hash, SHA256, tags, loopback_only, by)
+        check_password_length(password, self.settings.password_length_min)
+        hashing = self.settings.password_hashing
+        password_hash = hash_password(password.encode(), hashing=hashing) if password else ""
+        return self.add_hashed_user(name, password_hash, hashing, tags, loopback_only, by)
+
+    def _authenticate(self, login: Login) -> None:
+        authenticate_here(login, self)
 
     def add_hashed_user(
         self,

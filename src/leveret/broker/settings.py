@@ -1,6 +1,7 @@
 """What an operator may set that the model and the protocol read."""
 
 from leveret.broker.pages import Sizes
+from leveret.broker.password import SHA256
 
 # Clients, and whoever reads definitions, decide by it what the broker can do.
 RABBITMQ_VERSION = "3.13.7"
@@ -18,9 +19,12 @@ class Settings:
         "epoch_expiration",
         "frame_max",
         "heartbeat_s",
+        "login_failures",
         "logins_by_source",
         "message_size_max",
         "node_name",
+        "password_hashing",
+        "password_length_min",
         "refuse_prefetch_size",
         "reserved_size_max",
         "sizes",
@@ -45,5 +49,10 @@ class Settings:
         self.epoch_expiration = False
         # Whether logins are counted by address and user too.
         self.logins_by_source = False
+        # So many logins may fail at once before they are slowed (`LoginGuard`); 0 is without limit.
+        self.login_failures = 0
+        # How new passwords are kept, and how long they are at least.
+        self.password_hashing = SHA256
+        self.password_length_min = 1
         # What of a client's certificate is its user's name: where it stands, and of alternative names which kind and one.
         self.certificate_login = ("distinguished_name", "dns", 0)

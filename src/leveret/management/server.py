@@ -140,7 +140,7 @@ class Management:
         path = parts_of(route.path, incoming.rel_url.raw_path)
         user = local
         if user is None and route.level != ANYONE:
-            user = login(self._node.broker, incoming, route.level, path.get("vhost"))
+            user = await login(self._node.broker, incoming, route.level, path.get("vhost"))
         request = Request(self._node, self._sampler, user, path, incoming.query, incoming.headers, incoming.remote or "")
         if incoming.can_read_body:
             request.body_octets = await read_body(incoming)

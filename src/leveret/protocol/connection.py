@@ -46,7 +46,7 @@ from leveret.protocol.handshake import (
 from leveret.protocol.heartbeat import NEVER, Heartbeat
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.peer import Peer
-from leveret.protocol.pending import Failure, awaits_storage, leave_pending
+from leveret.protocol.pending import AfterLogin, Failure, awaits_storage, leave_pending
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import nothing
 from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, HANDSHAKE, HEADER, IGNORING_INPUT, RUNNING
@@ -94,6 +94,7 @@ class Connection:
         "heartbeat",
         "mechanism",
         "name",
+        "on_login",
         "output",
         "reader",
         "session",
@@ -119,6 +120,8 @@ class Connection:
         self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
         self._handshake: Handshake | None = Handshake(broker, peer)
+        # Told when a login that took its time is decided; then the connection goes on.
+        self.on_login: Callable[[], None] | None = None
         self._channel: Channel | None = None
         # Whether the last pass came to its end, with nothing more that could be done.
         self._halted = False
@@ -463,12 +466,20 @@ class Connection:
 
     def _on_handshake(self, handshake: Handshake, method: Method) -> None:
         answer = handshake.on_method(method)
+        if handshake.login is not None:
+            handshake.login.on_done = self.on_login
+            self.session.do(AfterLogin(handshake.login, self._on_logged_in))
         if answer is not None:
             self.output.write_method(0, answer)
         if handshake.state == "opening":
             self.reader.frame_max = self.output.frame_max = handshake.frame_max
         if handshake.done:
             self._begin_running(handshake)
+
+    def _on_logged_in(self) -> None:
+        """The login is decided, later than it was asked for."""
+        if self._handshake is not None:
+            self.output.write_method(0, self._handshake.logged_in())
 
     def _begin_running(self, handshake: Handshake) -> None:
         session = self.session
@@ -480,6 +491,7 @@ class Connection:
         self.heartbeat.interval_ms = handshake.heartbeat_s * 1000
         self.state = RUNNING
         self._handshake = None
+        self.on_login = None
         self._ack_check_at = session.now + look_every_ms(self.broker.settings.ack_timeout_ms)
         self.tick_at = min(self.heartbeat.next_at(session.now), self._ack_check_at)
         self.output.write_method(0, ConnectionOpenOk())

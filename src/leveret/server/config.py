@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from leveret.broker.pages import Sizes
+from leveret.broker.password import ARGON2ID, SHA256, SHA512
 from leveret.broker.settings import Settings
 from leveret.definitions.settings import Definitions
 from leveret.server.alarms import memory_limit
@@ -21,6 +22,8 @@ TLS_PREFIX = "tls_"
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
+
+HASHINGS = {"sha256": SHA256, "sha512": SHA512, "argon2id": ARGON2ID}
 
 # What part of `memory_watermark` queues with consumers may have beyond their windows, at most.
 SHARED_PART = 16
@@ -63,6 +66,9 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     load_definitions: str = ""
     skip_unsupported: bool = False
     track_auth_attempt_source: bool = False
+    login_failures: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 20
+    password_hashing: Literal["sha256", "sha512", "argon2id"] = "sha256"
+    password_length_min: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     tls: TlsSettings = TlsSettings()
 
     def settings(self) -> Settings:
@@ -78,6 +84,9 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         settings.drop_to_unknown_exchange = self.unknown_exchange == "drop"
         settings.epoch_expiration = self.expiration == "epoch"
         settings.logins_by_source = self.track_auth_attempt_source
+        settings.login_failures = self.login_failures
+        settings.password_hashing = HASHINGS[self.password_hashing]
+        settings.password_length_min = self.password_length_min
         settings.certificate_login = (
             self.tls.ssl_cert_login_from,
             self.tls.ssl_cert_login_san_type,

@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leveret.auth.chain import LoginChain
 from leveret.broker.broker import Broker, add_guest
+from leveret.broker.password import check_hashing
 from leveret.definitions.file import BadFile, read_file
 from leveret.definitions.file_import import Choices, import_definitions
 from leveret.definitions.settings import apply
@@ -48,6 +50,7 @@ class Node:
         self.started_at = now_ms()
         # First: who has made a mistake in it hears so before a folder is opened.
         self.tls = Tls(config.tls) if config.tls.wanted else None
+        check_hashing(config.settings().password_hashing)
         self._opened = None if config.storage == "memory" else open_store(config)
         try:
             self.broker = configured_broker(config, self._opened)
@@ -70,6 +73,7 @@ class Node:
         self._alarms: Alarms | None = None
         self._outbox: Outbox | None = None
         self.shovels: ShovelSupervisor | None = None
+        self.logins: LoginChain | None = None
 
     async def start(self) -> None:
         """Listen, or CannotListen."""
@@ -86,12 +90,14 @@ class Node:
         def transport(endpoint: Endpoint | None = None, inner: Peer | None = None) -> Transport:
             return Transport(self.broker, buffer, outbox, alarms, self.transports, loop, endpoint, inner)
 
+        self.logins = LoginChain(self.broker, loop)
         if self.tls is not None:
             self.tls.start()
         try:
             await self._listen(transport)
         except BaseException:
             await self._close_listeners()
+            self.logins.close()
             if self.tls is not None:
                 self.tls.close()
             if self._opened is not None:
@@ -204,6 +210,8 @@ class Node:
             self._alarms.close()
         if self._outbox is not None:
             self._outbox.close()
+        if self.logins is not None:
+            self.logins.close()
         if self._opened is not None:
             await self._finish_tasks()
             self._opened.close()

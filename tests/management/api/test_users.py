@@ -11,7 +11,7 @@ import pytest
 from tests.management.amqp import connected
 from tests.management.support import Http, Running
 
-from leveret.broker.access import hash_password
+from leveret.broker.password import hash_password
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Who asks: a login with every request, by Basic authentication or the page's cookie; and what each level demands."""
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Iterator
@@ -8,8 +9,9 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from leveret.broker.access import TrustedUser, User, is_loopback
+from leveret.broker.access import TrustedUser, User
 from leveret.broker.broker import Broker
+from leveret.broker.login import LOCAL_ONLY, Login
 from leveret.management.http.answer import Refused
 from leveret.management.http.route import (
     ADMINISTRATOR,
@@ -20,6 +22,7 @@ from leveret.management.http.route import (
     VHOST,
     VISIBLE,
 )
+from leveret.server.clock import now_ms
 
 TAGS = {"administrator", "monitoring", "policymaker", "management"}
 REALM = 'Basic realm="RabbitMQ Management"'
@@ -35,12 +38,12 @@ class LocalUser(TrustedUser):
         super().__init__("leveretctl", "", ("administrator",))
 
 
-def login(broker: Broker, request: web.Request, level: str, vhost: str | None) -> User:
+async def login(broker: Broker, request: web.Request, level: str, vhost: str | None) -> User:
     """The user who asks, if that is allowed to it; or 401."""
     name, password = credentials(request)
     peer = request.remote or ""
     with counted(broker, name, peer):
-        user = known_user(broker, name, password, peer)
+        user = await known_user(broker, name, password, peer)
         check_level(level, user, vhost, vhost in broker.vhosts)
     return user
 
@@ -56,16 +59,29 @@ def counted(broker: Broker, name: str, peer: str) -> Iterator[None]:
     broker.churn.logins.count(PROTOCOL, peer, name, succeeded=True)
 
 
-def known_user(broker: Broker, name: str, password: str, peer: str) -> User:
-    """The user with this name and password if it may ask from there, or 401."""
-    user = broker.users.get(name)
-    if user is None or not user.has_password(password.encode("utf-8", "surrogateescape")):
-        raise Refused(401, "Not_Authorized", "not_authorized")
-    if user.loopback_only and not is_loopback(peer):
+async def known_user(broker: Broker, name: str, password: str, peer: str) -> User:
+    """The user with this name and password if it may ask from there, or 401; 429 after too many failures."""
+    login = await decided(Login(broker, name, password.encode("utf-8", "surrogateescape"), peer))
+    if login.wait_ms:
+        wait_s = -(-login.wait_ms // 1000)
+        raise Refused(429, f"Too many failed logins, try again in {wait_s} s", headers={"Retry-After": str(wait_s)})
+    if login.refusal == LOCAL_ONLY:
         raise Refused(401, "User can only log in via localhost")
-    if not TAGS & set(user.tags):
+    if login.refusal:
+        raise Refused(401, "Not_Authorized", "not_authorized")
+    if not TAGS & set(login.user.tags):
         raise Refused(401, "Not management user")
-    return user
+    return login.user
+
+
+async def decided(login: Login) -> Login:
+    """A login, when it is decided."""
+    login.begin(now_ms())
+    if not login.done:
+        done = asyncio.Event()
+        login.on_done = done.set
+        await done.wait()
+    return login
 
 
 def credentials(request: web.Request) -> tuple[str, str]:
