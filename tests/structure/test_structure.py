@@ -37,7 +37,19 @@ ALLOWED = {
     # Who decides logins.
     "auth": {"errors", "broker"},
     "server": {"errors", "terms", "uri", "wire", "broker", "auth", "definitions", "protocol", "store", "client", "shovel"},
-    "management": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "shovel", "store"},
+    "management": {
+        "errors",
+        "terms",
+        "uri",
+        "wire",
+        "broker",
+        "auth",
+        "definitions",
+        "protocol",
+        "server",
+        "shovel",
+        "store",
+    },
     # A user of any broker, too.
     "work": {"errors", "uri", "wire", "client"},
     "cli": {

@@ -74,6 +74,17 @@ class User:
         return sum(len(client.channels) for client in self.clients)
 
 
+class LimitedUser(User):
+    """One with fewer tags than it has: what a key of its own lets it do. Rights, limits and connections are the user's."""
+
+    def __init__(self, user: User, tags: tuple[str, ...], only_reads: bool) -> None:
+        super().__init__(user.name, "", tags, user.loopback_only, user.hashing)
+        self.limits = user.limits
+        self.rights = user.rights
+        self.clients = user.clients
+        self.only_reads = only_reads
+
+
 class TrustedUser(User):
     """One who has come in where no password is asked for, and may do everything in every vhost; nobody can log in as it."""
 

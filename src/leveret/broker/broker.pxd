@@ -22,6 +22,7 @@ cdef class Broker:
     cdef public bint follows
     cdef public object authenticate
     cdef public object guard
+    cdef public object tokens
     cdef public long long reserved_size
     cpdef changed(self)
     cpdef record(self, object command)

@@ -7,12 +7,14 @@ from leveret.broker.access import User
 from leveret.broker.churn import Churn
 from leveret.broker.command import (
     NOBODY,
+    AddToken,
     AddUser,
     AddVhost,
     ClearGlobalParameter,
     ClearPermissions,
     ClearTopicPermissions,
     Command,
+    DeleteToken,
     DeleteUser,
     DeleteVhost,
     SetGlobalParameter,
@@ -33,6 +35,7 @@ from leveret.broker.settings import Settings
 from leveret.broker.storage import Storage
 from leveret.broker.tenant_limit import USER_LIMITS, check_connection_limits, check_limits
 from leveret.broker.timers import Timers
+from leveret.broker.token import Token, Tokens
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
 from leveret.errors import NotAllowed, NotFound, PreconditionFailed
@@ -72,6 +75,7 @@ class Broker:
         "storage",
         "throttled",
         "timers",
+        "tokens",
         "users",
         "vhosts",
         "work",
@@ -94,6 +98,7 @@ class Broker:
         self.replies: dict[str, Queue] = {}
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
+        self.tokens = Tokens()
         self.parameters: dict[str, Any] = {}
         self.on_shovel: Callable[[str, str], None] | None = None
         self.on_command: Callable[[Command], None] | None = None
@@ -227,6 +232,8 @@ class Broker:
         for rights in user.rights.values():
             rights.revoke()
             self.storage.remove("permission", rights.vhost_name, name)
+        for token in self.tokens.of_user(name):
+            self._remove_token(token)
         self.changed()
         self.events.add("user.deleted", None, name)
         for client in list(user.clients):
@@ -252,6 +259,36 @@ class Broker:
         self.record(SetUserLimits(name, dict(limits), by=by, at=self.now))
         user.limits = dict(limits)
         self._store_user(user)
+
+    def add_token(self, token: Token, by: str = NOBODY) -> None:
+        """Let a user in by a key, of which only the digest is known."""
+        self.find_user(token.user_name)
+        self.tokens.check(token.scopes)
+        command = AddToken(
+            token.user_name, token.id, token.digest, token.scopes, token.created_at, token.expires_at, by=by, at=self.now
+        )
+        self.record(command)
+        self.tokens.add(token)
+        facts = {
+            "user": token.user_name,
+            "digest": token.digest,
+            "scopes": token.scopes,
+            "created_at": token.created_at,
+            "expires_at": token.expires_at,
+        }
+        self.storage.put("token", "", token.id, facts)
+
+    def delete_token(self, id: str, by: str = NOBODY) -> None:
+        """Let nobody in by it any more."""
+        token = self.tokens.by_id.get(id)
+        if token is None:
+            raise NotFound(f"token '{id}' not found")
+        self.record(DeleteToken(id, by=by, at=self.now))
+        self._remove_token(token)
+
+    def _remove_token(self, token: Token) -> None:
+        self.tokens.remove(token)
+        self.storage.remove("token", "", token.id)
 
     # Rights
 

@@ -16,6 +16,7 @@ from leveret.management.api import ROUTES
 from leveret.management.http.answer import Answer, LargeAnswer, Refused, StreamAnswer, from_fault
 from leveret.management.http.client_timeout import TimedClient, TimeLimits, client_of
 from leveret.management.http.login import LocalUser, login
+from leveret.management.http.origin import add_cors, add_security
 from leveret.management.http.request import Request
 from leveret.management.http.response import HEADERS, refusal, respond, send_pieces
 from leveret.management.http.route import ANYONE, Route, parts_of, patterns_of
@@ -98,6 +99,7 @@ class Management:
                 app.router.add_route(route.method, path, self._handler(route, local))
                 if route.method == "GET":
                     app.router.add_route("HEAD", path, self._handler(route, local))
+        app.on_response_prepare.append(self._add_headers)
         app.middlewares.append(self._respond)
         app.middlewares.append(self._faults)
         return app
@@ -140,8 +142,9 @@ class Management:
         path = parts_of(route.path, incoming.rel_url.raw_path)
         user = local
         if user is None and route.level != ANYONE:
-            user = await login(self._node.broker, incoming, route.level, path.get("vhost"))
-        request = Request(self._node, self._sampler, user, path, incoming.query, incoming.headers, incoming.remote or "")
+            user = await login(self._node, incoming, route.level, path.get("vhost"))
+        peer = incoming.remote or ""
+        request = Request(self._node, self._sampler, user, path, incoming.query, incoming.headers, peer, incoming.secure)
         if incoming.can_read_body:
             request.body_octets = await read_body(incoming)
         result = route.handler(request)
@@ -171,6 +174,19 @@ class Management:
             self._streams.discard(task)
         return response
 
+    async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        """What browsers are told with every answer."""
+        config = self._node.config
+        add_security(response.headers, request.secure, request.host, config.management_hsts)
+        add_cors(response.headers, request.headers.get("Origin", ""), config.management_cors_origins)
+
+    def _options(self, request: web.Request) -> web.Response:
+        """What may be asked; a browser asks that for pages elsewhere."""
+        methods = allowed_methods(request)
+        response = web.Response(headers={"Allow": methods})
+        add_cors(response.headers, request.headers.get("Origin", ""), self._node.config.management_cors_origins, methods)
+        return response
+
     @web.middleware
     async def _respond(self, request: web.Request, handler: Handle) -> web.StreamResponse:
         """Send the answer, while the client goes on reading it."""
@@ -190,7 +206,7 @@ class Management:
         """Whatever goes wrong has an answer, in RabbitMQ's form."""
         try:
             if request.method == "OPTIONS":
-                return web.Response(headers={"Allow": allowed_methods(request)})
+                return self._options(request)
             return await handler(request)
         except Refused as refused:
             return refusal(refused)

@@ -41,6 +41,8 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     prometheus_port: Port = 15692
     management_request_timeout: Milliseconds = 10_000
     management_idle_timeout: Milliseconds = 60_000
+    management_cors_origins: tuple[str, ...] = ()
+    management_hsts: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 31_536_000
     data_dir: str = "leveret-data"
     storage: Literal["disk", "memory"] = "disk"
     sync: Literal["always", "os"] = "always"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.auth.chain import LoginChain
+from leveret.auth.session import Sessions
 from leveret.broker.broker import Broker, add_guest
 from leveret.broker.password import check_hashing
 from leveret.definitions.file import BadFile, read_file
@@ -74,6 +75,7 @@ class Node:
         self._outbox: Outbox | None = None
         self.shovels: ShovelSupervisor | None = None
         self.logins: LoginChain | None = None
+        self.sessions = Sessions()
 
     async def start(self) -> None:
         """Listen, or CannotListen."""

@@ -167,7 +167,7 @@ def test_form_logs_in_and_sets_the_cookie(broker: Running, http: Http, user: str
     answer = nobody.ask("POST", "/api/login", form, {"Content-Type": "application/x-www-form-urlencoded"})
     assert (answer.status, answer.json) == (200, "ok")
     cookie = answer.headers["Set-Cookie"].partition(";")[0]
-    assert base64.b64decode(unquote(cookie.partition("=")[2])).decode() == f"{user}:secret"
+    assert user not in unquote(cookie)
     assert nobody.ask("GET", "/api/whoami", headers={"Cookie": cookie}).json["name"] == user
     for name, password in ((user, "wrong"), ("nobody", "x"), ("", "")):
         form = urlencode({"username": name, "password": password}).encode()

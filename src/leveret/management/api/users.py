@@ -1,8 +1,8 @@
 """Users, their logins and their passwords."""
 
-import base64
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs
 
+from leveret.auth.session import LIFETIME_MS
 from leveret.broker.access import User
 from leveret.broker.logins import Attempts
 from leveret.broker.password import check_password_length, hash_password, is_slow
@@ -14,8 +14,10 @@ from leveret.management.http.json_names import as_text
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.login import COOKIE, counted, known_user
+from leveret.management.http.origin import check_origin
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, ANYONE, MONITOR, Result, Route
+from leveret.server.clock import now_ms
 
 
 def user_view(user: User) -> JsonObject:
@@ -106,12 +108,14 @@ def get_auth(request: Request) -> Result:
 
 async def post_login(request: Request) -> Result:
     """Log in with a form; the answer sets the web page's cookie."""
+    check_origin("POST", request.headers, False, ())
     form = parse_qs(request.body_octets.decode("utf-8", "surrogateescape"), keep_blank_values=True)
     name, password = (form.get(key, [""])[0] for key in ("username", "password"))
     with counted(request.broker, name, request.peer):
-        await known_user(request.broker, name, password, request.peer)
-    value = base64.b64encode(f"{name}:{password}".encode("utf-8", "surrogateescape")).decode()
-    cookie = f"{COOKIE}={quote(value, safe='')}; Path=/; HttpOnly; SameSite=Strict"
+        user = await known_user(request.broker, name, password, request.peer)
+    secure = "; Secure" if request.secure else ""
+    value = request.node.sessions.begin(user, now_ms())
+    cookie = f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={LIFETIME_MS // 1000}{secure}"
     return Answer("ok", headers={"Set-Cookie": cookie})
 
 

@@ -31,7 +31,19 @@ _decode = msgspec.json.Decoder().decode
 class Request:
     """A request of a user who may make it. `path` has the parts of the path that have names, `query` what follows it."""
 
-    __slots__ = ("_body", "_user", "body_octets", "broker", "headers", "node", "path", "peer", "query", "statistics")
+    __slots__ = (
+        "_body",
+        "_user",
+        "body_octets",
+        "broker",
+        "headers",
+        "node",
+        "path",
+        "peer",
+        "query",
+        "secure",
+        "statistics",
+    )
 
     def __init__(
         self,
@@ -42,6 +54,7 @@ class Request:
         query: Mapping[str, str],
         headers: Mapping[str, str] = NO_HEADERS,
         peer: str = "",
+        secure: bool = False,
     ) -> None:
         self.node = node
         self.broker: Broker = node.broker
@@ -52,6 +65,8 @@ class Request:
         self.headers = headers
         # The address from which it comes.
         self.peer = peer
+        # Whether it came in TLS.
+        self.secure = secure
         self.body_octets = b""
         self._body: dict[str, Json] | None = None
 

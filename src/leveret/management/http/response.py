@@ -9,7 +9,7 @@ from leveret.management.http.login import REALM
 from leveret.management.http.pause import Pause
 
 CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
-HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin", "X-Content-Type-Options": "nosniff"}
+HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin"}
 
 log = logging.getLogger("leveret.http")
 
