@@ -68,6 +68,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     load_definitions: str = ""
     skip_unsupported: bool = False
     track_auth_attempt_source: bool = False
+    event_exchange: bool = False
     login_failures: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 20
     password_hashing: Literal["sha256", "sha512", "argon2id"] = "sha256"
     password_length_min: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1

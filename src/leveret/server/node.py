@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leveret.auth.audit import Audit
 from leveret.auth.chain import LoginChain
 from leveret.auth.session import Sessions
 from leveret.broker.broker import Broker, add_guest
@@ -76,6 +77,7 @@ class Node:
         self.shovels: ShovelSupervisor | None = None
         self.logins: LoginChain | None = None
         self.sessions = Sessions()
+        self.audit = Audit(self.broker, config.event_exchange)
 
     async def start(self) -> None:
         """Listen, or CannotListen."""

@@ -115,6 +115,7 @@ async def post_login(request: Request) -> Result:
         user = await known_user(request.broker, name, password, request.peer)
     secure = "; Secure" if request.secure else ""
     value = request.node.sessions.begin(user, now_ms())
+    request.node.audit.say("session.created", "ok", name=name, address=request.peer)
     cookie = f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={LIFETIME_MS // 1000}{secure}"
     return Answer("ok", headers={"Set-Cookie": cookie})
 

@@ -173,7 +173,16 @@ class Request:
 
     async def change(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Call what changes the model; return when that is on disk."""
-        return await self.node.change(lambda: function(*arguments, **options))
+        return await self.node.change(self.attributed(lambda: function(*arguments, **options)))
+
+    def attributed(self, function: Callable[[], T]) -> Callable[[], T]:
+        """The same function; what it changes is done by who makes this request."""
+
+        def call() -> T:
+            with self.node.audit.origin(self.user.name if self._user is not None else "", self.peer or "local"):
+                return function()
+
+        return call
 
     async def synced(self) -> None:
         """Return when all that was changed is on disk."""
