@@ -87,9 +87,10 @@ def test_logins_are_said(broker: Broker, caplog: pytest.LogCaptureFixture) -> No
 def test_whoever_listens_to_commands_still_hears_them(broker: Broker) -> None:
     heard: list[Command] = []
     broker.on_command = heard.append
-    Audit(broker)
-    broker.add_vhost("v")
-    assert len(heard) == 1
+    with Audit(broker).origin("admin", "192.0.2.1"):
+        broker.add_vhost("v")
+    broker.add_vhost("w")
+    assert len(heard) == 2
 
 
 def test_events_are_published_where_that_is_set(broker: Broker) -> None:

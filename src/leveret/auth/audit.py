@@ -69,8 +69,7 @@ class Audit:
         self._publish = publish
         # User and address, while a request changes something.
         self._origin: tuple[str, str] | None = None
-        self._next: Callable[[Command], None] | None = broker.on_command
-        broker.on_command = self._on_command
+        self._next: Callable[[Command], None] | None = None
         broker.churn.logins.on_attempt = self._on_attempt
         if publish:
             declare_event_exchange(broker)
@@ -78,11 +77,13 @@ class Audit:
     @contextmanager
     def origin(self, user: str, address: str) -> Iterator[None]:
         """What is changed in this block is changed by this user, from there."""
-        self._origin = (user, address)
+        # Otherwise nobody is called, and no values are made of the many bindings of clients.
+        self._origin, self._next = (user, address), self._broker.on_command
+        self._broker.on_command = self._on_command
         try:
             yield
         finally:
-            self._origin = None
+            self._broker.on_command, self._origin = self._next, None
 
     def say(self, event: str, result: str, level: int = logging.INFO, **facts: object) -> None:
         """Something has happened."""

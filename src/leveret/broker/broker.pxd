@@ -4,6 +4,7 @@ from leveret.broker.work cimport Work
 cdef class Broker:
     cdef public object counters
     cdef public object churn
+    cdef public object connections
     cdef public object events
     cdef public long long epoch
     cdef public str alarm

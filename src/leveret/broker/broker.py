@@ -27,6 +27,7 @@ from leveret.broker.counters import Counters
 from leveret.broker.events import Events
 from leveret.broker.login import Login, authenticate_here
 from leveret.broker.login_guard import LoginGuard
+from leveret.broker.node_limit import Connections, NodeLimits, check_pattern_length
 from leveret.broker.password import check_password_hash, check_password_length, hash_password
 from leveret.broker.patterns import BadPattern, Pattern
 from leveret.broker.queue import Queue
@@ -60,6 +61,7 @@ class Broker:
         "alarm",
         "authenticate",
         "churn",
+        "connections",
         "counters",
         "epoch",
         "events",
@@ -88,6 +90,7 @@ class Broker:
         # Of vhosts that are gone.
         self.counters = Counters()
         self.churn = Churn(self.settings.logins_by_source)
+        self.connections = Connections()
         self.events = Events()
         self.alarm = ""
         self.flow = False
@@ -165,8 +168,9 @@ class Broker:
             raise NotFound(f"vhost '{name}' not found")
         return vhost
 
-    def vhost(self, name: str, user: User) -> VirtualHost:
-        """The virtual host of that name for one more connection of `user`, or NotAllowed."""
+    def vhost(self, name: str, user: User, address: str = "") -> VirtualHost:
+        """The virtual host of that name for one more connection of `user` from an address, or NotAllowed."""
+        self.connections.check(self.settings.limits, address)
         vhost = self.vhosts.get(name)
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
@@ -297,7 +301,7 @@ class Broker:
     ) -> None:
         """Let a user into a vhost and do there what these patterns allow; what they do not is ended."""
         rights = self._rights(user_name, vhost_name)
-        check_patterns((configure, write, read))
+        check_patterns((configure, write, read), self.settings.limits)
         self.record(SetPermissions(user_name, vhost_name, configure, write, read, by=by, at=self.now))
         rights.grant(configure, write, read)
         self._rights_changed(user_name, vhost_name)
@@ -314,7 +318,7 @@ class Broker:
     ) -> None:
         """Allow a user only these routing keys on a topic exchange."""
         rights = self._rights(user_name, vhost_name)
-        check_patterns((write, read))
+        check_patterns((write, read), self.settings.limits)
         self.record(SetTopicPermissions(user_name, vhost_name, exchange, write, read, by=by, at=self.now))
         rights.grant_topics(exchange, write, read)
         self._rights_changed(user_name, vhost_name)
@@ -389,10 +393,11 @@ class Broker:
                 client.recheck()
 
 
-def check_patterns(patterns: tuple[str, ...]) -> None:
-    """Refuse what is no regular expression."""
+def check_patterns(patterns: tuple[str, ...], limits: NodeLimits) -> None:
+    """Refuse what is no regular expression, or too long."""
     for text in patterns:
         try:
+            check_pattern_length(limits, text)
             Pattern(text)
         except BadPattern as error:
             raise PreconditionFailed(f"invalid regular expression: {error}") from None

@@ -1,5 +1,6 @@
 """What an operator may set that the model and the protocol read."""
 
+from leveret.broker.node_limit import NodeLimits
 from leveret.broker.pages import Sizes
 from leveret.broker.password import SHA256
 
@@ -19,6 +20,7 @@ class Settings:
         "epoch_expiration",
         "frame_max",
         "heartbeat_s",
+        "limits",
         "login_failures",
         "logins_by_source",
         "message_size_max",
@@ -35,6 +37,7 @@ class Settings:
         self.channel_max = 2047
         self.frame_max = 131_072
         self.heartbeat_s = 60
+        self.limits = NodeLimits()
         self.message_size_max = 128 << 20
         self.refuse_prefetch_size = False
         # Room that all clients together may have for large bodies which are still to come.

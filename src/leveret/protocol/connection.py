@@ -108,6 +108,7 @@ class Connection:
         self.output = Output(wake)
         self.session = Session(broker, self.output)
         self.session.connection_name = peer.name
+        self.session.address = peer.host
         self.reader = FrameReader(FRAME_MIN_SIZE)
         self.state = HEADER
         self.ended = False

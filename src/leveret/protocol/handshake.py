@@ -140,7 +140,7 @@ class Handshake:
             self._on_connection_tune_ok(method)
             return None
         if self.state == "opening" and isinstance(method, ConnectionOpen):
-            self.vhost = self._broker.vhost(method.virtual_host, self.user)
+            self.vhost = self._broker.vhost(method.virtual_host, self.user, self.peer.host)
             self.state = "running"
             return None
         raise ChannelError(f"unexpected method in connection state {self.state}")

@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from leveret.broker.node_limit import NodeLimits
 from leveret.broker.pages import Sizes
 from leveret.broker.password import ARGON2ID, SHA256, SHA512
+from leveret.broker.patterns import PATTERN_MAX
 from leveret.broker.settings import Settings
 from leveret.definitions.settings import Definitions
 from leveret.server.alarms import memory_limit
@@ -22,6 +24,9 @@ TLS_PREFIX = "tls_"
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
+
+# 0 is without limit.
+Limit = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 
 HASHINGS = {"sha256": SHA256, "sha512": SHA512, "argon2id": ARGON2ID}
 
@@ -41,7 +46,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     prometheus_port: Port = 15692
     management_request_timeout: Milliseconds = 10_000
     management_idle_timeout: Milliseconds = 60_000
-    management_cors_origins: tuple[str, ...] = ()
+    management_cors_origins: str = ""
     management_hsts: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 31_536_000
     data_dir: str = "leveret-data"
     storage: Literal["disk", "memory"] = "disk"
@@ -69,10 +74,25 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     skip_unsupported: bool = False
     track_auth_attempt_source: bool = False
     event_exchange: bool = False
+    connection_max: Limit = 0
+    connection_max_per_address: Limit = 0
+    queue_max: Limit = 0
+    exchange_max: Limit = 0
+    binding_max_per_exchange: Limit = 0
+    consumer_max_per_channel: Limit = 0
+    pattern_length_max: Annotated[int, msgspec.Meta(ge=1, le=PATTERN_MAX)] = PATTERN_MAX
+    management_body_max: Annotated[int, msgspec.Meta(ge=1, le=1 << 30)] = 20 << 20
+    management_head_max: Annotated[int, msgspec.Meta(ge=512, le=1 << 20)] = 65_536
+    management_requests_per_second: Limit = 0
     login_failures: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 20
     password_hashing: Literal["sha256", "sha512", "argon2id"] = "sha256"
     password_length_min: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     tls: TlsSettings = TlsSettings()
+
+    @property
+    def cors_origins(self) -> tuple[str, ...]:
+        """The origins whose pages may use the API."""
+        return tuple(self.management_cors_origins.replace(",", " ").split())
 
     def settings(self) -> Settings:
         """What the model and the protocol need of it."""
@@ -90,6 +110,15 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         settings.login_failures = self.login_failures
         settings.password_hashing = HASHINGS[self.password_hashing]
         settings.password_length_min = self.password_length_min
+        settings.limits = NodeLimits(
+            connections=self.connection_max,
+            connections_of_address=self.connection_max_per_address,
+            queues=self.queue_max,
+            exchanges=self.exchange_max,
+            bindings_of_exchange=self.binding_max_per_exchange,
+            consumers_of_channel=self.consumer_max_per_channel,
+            pattern_length=self.pattern_length_max,
+        )
         settings.certificate_login = (
             self.tls.ssl_cert_login_from,
             self.tls.ssl_cert_login_san_type,

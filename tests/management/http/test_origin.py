@@ -60,7 +60,7 @@ def test_who_may_change_something(
 @pytest.fixture(scope="module")
 def open_to_ops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = Path(tmp_path_factory.mktemp("cors"))
-    (folder / "leveret.toml").write_text(f'management_cors_origins = ["{OPS}"]')
+    (folder / "leveret.toml").write_text(f'management_cors_origins = "{OPS}"')
     with Running(folder, "--config", str(folder / "leveret.toml")) as running:
         yield running
 

@@ -22,13 +22,16 @@ WAITING, READING, ANSWERING = 0, 1, 2
 # For the whole of a body, however steadily it comes.
 BODY_S = 300.0
 
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
 log = logging.getLogger("leveret.http")
 
 
-class TimeLimits:
-    """In seconds: for the head of a request, and for silence."""
+class ClientLimits:
+    """In seconds: for the head of a request, and for silence. In octets: how long a head may be."""
 
-    def __init__(self, request_ms: int, idle_ms: int) -> None:
+    def __init__(self, request_ms: int, idle_ms: int, head_max: int = 1 << 16) -> None:
+        self.head_max = head_max
         self.request_s = request_ms / 1000
         self.idle_s = idle_ms / 1000
 
@@ -36,7 +39,7 @@ class TimeLimits:
 class TimedClient(asyncio.Protocol):
     """One client, whose requests are the inner protocol's to answer. It is among `all_of_them` while it is connected."""
 
-    def __init__(self, inner: asyncio.Protocol, limits: TimeLimits, all_of_them: "set[TimedClient]") -> None:
+    def __init__(self, inner: asyncio.Protocol, limits: ClientLimits, all_of_them: "set[TimedClient]") -> None:
         self._inner = inner
         self._all = all_of_them
         self._limits = limits
@@ -48,6 +51,7 @@ class TimedClient(asyncio.Protocol):
         self._since = self._heard_at = self._loop.time()
         self._head_since: float | None = self._since
         self._unsent = 0
+        self._head_size = 0
         self._new = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -65,6 +69,13 @@ class TimedClient(asyncio.Protocol):
         if self._doing == WAITING and self._head_since is None:
             self._head_since = self._heard_at
             self._look()
+        if self._doing == WAITING and self._transport is not None:
+            if self._head_size > self._limits.head_max:
+                # The head alone: what came with its last octets is not among what came before.
+                self._transport.write(TOO_LARGE)
+                self._transport.close()
+                return
+            self._head_size += len(data)
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -91,6 +102,7 @@ class TimedClient(asyncio.Protocol):
             yield
         finally:
             self._head_since = None
+            self._head_size = 0
             self._begin(WAITING)
 
     @contextmanager

@@ -49,7 +49,7 @@ async def login(node: "Node", request: web.Request, level: str, vhost: str | Non
     """The user who asks, if that is allowed to it; or 401."""
     broker, peer = node.broker, request.remote or ""
     kind, credential = credentials(request)
-    check_origin(request.method, request.headers, kind == BY_COOKIE, node.config.management_cors_origins)
+    check_origin(request.method, request.headers, kind == BY_COOKIE, node.config.cors_origins)
     if kind == BASIC:
         name, password = name_and_password(credential)
         with counted(broker, name, peer):
