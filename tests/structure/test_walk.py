@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = {"wire": 0, "broker": 1, "definitions": 1, "store": 1, "protocol": 2, "auth": 3, "server": 3, "management": 4}
+LAYERS = {"wire": 0, "broker": 1, "definitions": 1, "store": 1, "protocol": 2, "auth": 1, "server": 3, "management": 4}
 LAYERS |= {"testing": 4}
 # How many files a drawing may name: what a reader has to open. And in how many some function runs, which is more: counters,
 # clocks, octets and such are in no drawing.

@@ -16,6 +16,7 @@ from leveret.broker.patterns import PATTERN_MAX
 from leveret.broker.settings import Settings
 from leveret.definitions.settings import Definitions
 from leveret.server.alarms import memory_limit
+from leveret.server.proxy_protocol import Networks, networks_of
 from leveret.server.tls_settings import TlsSettings
 
 PREFIX = "LEVERET_"
@@ -74,6 +75,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     skip_unsupported: bool = False
     track_auth_attempt_source: bool = False
     event_exchange: bool = False
+    proxy_protocol_from: str = ""
     connection_max: Limit = 0
     connection_max_per_address: Limit = 0
     queue_max: Limit = 0
@@ -93,6 +95,17 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     def cors_origins(self) -> tuple[str, ...]:
         """The origins whose pages may use the API."""
         return tuple(self.management_cors_origins.replace(",", " ").split())
+
+    @property
+    def proxies(self) -> Networks:
+        """Who says by the PROXY protocol whose connection it is."""
+        return networks_of(self.proxy_protocol_from)
+
+    def __post_init__(self) -> None:
+        try:
+            networks_of(self.proxy_protocol_from)
+        except ValueError as error:
+            raise ValueError(f"no addresses: {error}") from None
 
     def settings(self) -> Settings:
         """What the model and the protocol need of it."""

@@ -17,6 +17,7 @@ from leveret.definitions.file import BadFile, read_file
 from leveret.definitions.file_import import Choices, import_definitions
 from leveret.definitions.settings import apply
 from leveret.protocol.peer import Peer
+from leveret.server import proxy_protocol
 from leveret.server.alarms import SEGMENTS_MIN, Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
@@ -137,7 +138,9 @@ class Node:
 
     def factory(self, endpoint: Endpoint, factory: Factory) -> Factory:
         """Makes the protocols of clients that come in there, in TLS if that is what is spoken."""
-        return self.tls.over(factory) if endpoint.tls and self.tls is not None else factory
+        if endpoint.tls and self.tls is not None:
+            factory = self.tls.over(factory)
+        return proxy_protocol.over(factory, self._config.proxies)
 
     async def _close_listeners(self) -> None:
         for listener in self._listeners:
