@@ -46,6 +46,7 @@ GIVEN: dict[str, tuple[str, object]] = {
     "management_cors_origins": ("https://a.example, https://b.example", "https://a.example, https://b.example"),
     "management_hsts": ("0", 0),
     "event_exchange": ("true", True),
+    "secrets_key_file": ("/etc/leveret.key", "/etc/leveret.key"),
     "proxy_protocol_from": ("10.0.0.0/8, ::1", "10.0.0.0/8, ::1"),
     "connection_max": ("5", 5),
     "connection_max_per_address": ("5", 5),

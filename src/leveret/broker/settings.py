@@ -3,6 +3,7 @@
 from leveret.broker.node_limit import NodeLimits
 from leveret.broker.pages import Sizes
 from leveret.broker.password import SHA256
+from leveret.broker.seal import Seal
 
 # Clients, and whoever reads definitions, decide by it what the broker can do.
 RABBITMQ_VERSION = "3.13.7"
@@ -29,6 +30,7 @@ class Settings:
         "password_length_min",
         "refuse_prefetch_size",
         "reserved_size_max",
+        "seal",
         "sizes",
     )
 
@@ -42,6 +44,7 @@ class Settings:
         self.refuse_prefetch_size = False
         # Room that all clients together may have for large bodies which are still to come.
         self.reserved_size_max = 1 << 30
+        self.seal = Seal()
         self.sizes = Sizes()
         # Whether a stored message waits for the disk before a consumer gets it.
         self.deliver_synced = False

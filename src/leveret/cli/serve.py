@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from leveret.broker.password import NoArgon2
+from leveret.broker.seal import BadSeal
 from leveret.cli.api import SOCKET_NAME
 from leveret.cli.logs import start_log
 from leveret.cli.main import fail
@@ -51,7 +52,7 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         event_loop()(serve(settings, read))
-    except NoArgon2 as error:
+    except (BadSeal, NoArgon2) as error:
         fail(str(error), 2)
     except (InUse, Misfit, UnknownFormat, Unusable) as error:
         fail(str(error), 1)

@@ -13,6 +13,7 @@ from leveret.broker.node_limit import NodeLimits
 from leveret.broker.pages import Sizes
 from leveret.broker.password import ARGON2ID, SHA256, SHA512
 from leveret.broker.patterns import PATTERN_MAX
+from leveret.broker.seal import BadSeal, Seal
 from leveret.broker.settings import Settings
 from leveret.definitions.settings import Definitions
 from leveret.server.alarms import memory_limit
@@ -75,6 +76,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     skip_unsupported: bool = False
     track_auth_attempt_source: bool = False
     event_exchange: bool = False
+    secrets_key_file: str = ""
     proxy_protocol_from: str = ""
     connection_max: Limit = 0
     connection_max_per_address: Limit = 0
@@ -137,6 +139,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
             self.tls.ssl_cert_login_san_type,
             self.tls.ssl_cert_login_san_index,
         )
+        settings.seal = Seal(_key_in(self.secrets_key_file) if self.secrets_key_file else None)
         memory = memory_limit(self.memory_watermark)
         settings.reserved_size_max = memory // RESERVED_PART
         shared = min(self.shared_window_size, memory // SHARED_PART)
@@ -147,6 +150,13 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
 
 # Not the names of servers, which are a table too.
 TLS_NAMES = set(TlsSettings.__struct_fields__) - {"names"}
+
+
+def _key_in(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise BadSeal(f"cannot read {file}: {error.strerror}") from None
 
 
 class BadSetting(Exception):

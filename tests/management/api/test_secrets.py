@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.management.support import Running
+from tests.server.support import PATIENCE
 
 WORD = "hidden-word"
 URI = f"amqp://shop:{WORD}@127.0.0.1:1/%2F"
@@ -44,3 +45,18 @@ def test_passwords_and_keys_are_not_logged(tmp_path: Path) -> None:
         assert http.ask("PUT", "/api/users/shop", b'{"password": "' + WORD.encode()).status == 400
         assert WORD not in broker.log
         assert key not in broker.log
+
+
+def test_shovels_are_sealed_at_rest(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("a key that is long enough")
+    sealing = {"LEVERET_SECRETS_KEY_FILE": str(tmp_path / "key")}
+    with Running(tmp_path, environment=sealing) as broker:
+        assert broker.http().put("/api/parameters/shovel/%2F/s", {"value": SHOVEL}).status == 201
+    kept = b"".join(file.read_bytes() for file in (tmp_path / "data").iterdir() if file.is_file())
+    assert WORD.encode() not in kept
+    with Running(tmp_path, environment=sealing) as broker:
+        assert broker.http().get("/api/parameters/shovel/%2F/s")["value"]["dest-uri"] == URI
+    without = Running(tmp_path)
+    assert without.popen.wait(PATIENCE) == 2
+    without.kill()
+    assert "is sealed: set secrets_key_file" in without.log
