@@ -54,7 +54,7 @@ ALLOWED = {
     "work": {"errors", "uri", "wire", "client"},
     "cli": {
         *("errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "store", "client", "management"),
-        "work",
+        *("work", "auth"),
     },
     "testing": {"server", "management", "work"},
 }

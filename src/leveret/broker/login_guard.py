@@ -84,7 +84,9 @@ class LoginGuard:
         address, name = network(address), name[:NAME_MAX]
         if (address, name) in self._known:
             return [(("pair", address, name), 1)]
-        return [(("address", address, ""), 1), (("name", name, ""), NAME_SHARE)]
+        keys: list[tuple[Key, int]] = [(("address", address, ""), 1)]
+        # Who shows a token says no name beforehand: they have none in common.
+        return [*keys, (("name", name, ""), NAME_SHARE)] if name else keys
 
 
 @lru_cache(1000)

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from leveret.auth.oauth2 import BadOAuth2
 from leveret.broker.password import NoArgon2
 from leveret.broker.seal import BadSeal
 from leveret.cli.api import SOCKET_NAME
@@ -52,7 +53,7 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         event_loop()(serve(settings, read))
-    except (BadSeal, NoArgon2) as error:
+    except (BadOAuth2, BadSeal, NoArgon2) as error:
         fail(str(error), 2)
     except (InUse, Misfit, UnknownFormat, Unusable) as error:
         fail(str(error), 1)

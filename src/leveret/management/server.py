@@ -55,7 +55,10 @@ class Management:
         config = node.config
         self._rates = RequestRates(config.management_requests_per_second)
         self._limits = ClientLimits(
-            config.management_request_timeout, config.management_idle_timeout, config.management_head_max
+            config.management_request_timeout,
+            config.management_idle_timeout,
+            config.management_head_max,
+            config.management_body_max,
         )
         self._clients: set[TimedClient] = set()
         self._streams: set[asyncio.Task[object] | None] = set()

@@ -17,9 +17,11 @@ what `take_output` returns, and ends the socket once `ended` is set.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from leveret.broker.broker import Broker
+from leveret.broker.login import Login
 from leveret.broker.tenant_limit import check_channel_limit
 from leveret.errors import (
     AccessRefused,
@@ -461,7 +463,7 @@ class Connection:
             self.tick_at = self.session.now + CLOSING_MS
             self.session.do(self._end_channels(self._closed))
         elif isinstance(method, ConnectionUpdateSecret):
-            self.output.write_method(0, ConnectionUpdateSecretOk())
+            self._update_secret(method.new_secret)
         else:
             raise ChannelError("unexpected method in connection state running")
 
@@ -482,6 +484,24 @@ class Connection:
         if self._handshake is not None:
             self.output.write_method(0, self._handshake.logged_in())
 
+    def _update_secret(self, secret: bytes) -> None:
+        """The client has a newer token, and goes on with that."""
+        login = Login(self.broker, "", secret, self.session.address)
+        if not self.session.user.password_hash and not self.session.user.has_password(secret):
+            login.begin(self.broker.now)
+        else:
+            # RabbitMQ: a password is good for as long as the connection lasts.
+            login.done = True
+            login.user = self.session.user
+        login.on_done = self.on_login
+        self.session.do(AfterLogin(login, partial(self._on_secret, login)))
+
+    def _on_secret(self, login: Login) -> None:
+        if login.refusal or not self.session.user.renew(login.user):
+            raise NotAllowed("New secret was refused by one of the backends")
+        self.broker.changed()
+        self.output.write_method(0, ConnectionUpdateSecretOk())
+
     def _begin_running(self, handshake: Handshake) -> None:
         session = self.session
         session.enter(handshake.user, handshake.vhost, self._shut)
@@ -492,7 +512,6 @@ class Connection:
         self.heartbeat.interval_ms = handshake.heartbeat_s * 1000
         self.state = RUNNING
         self._handshake = None
-        self.on_login = None
         self._ack_check_at = session.now + look_every_ms(self.broker.settings.ack_timeout_ms)
         self.tick_at = min(self.heartbeat.next_at(session.now), self._ack_check_at)
         self.output.write_method(0, ConnectionOpenOk())

@@ -1,9 +1,11 @@
 """How often an address may ask."""
 
+import socket
 from pathlib import Path
 
 import pytest
 from tests.management.support import Running
+from tests.server.support import PATIENCE
 
 from leveret.management.http import request_rate
 from leveret.management.http.request_rate import RequestRates
@@ -58,3 +60,16 @@ def test_too_many_requests_are_refused(tmp_path: Path) -> None:
         answers = [broker.http().ask("GET", "/api/whoami") for _ in range(3)]
         assert [answer.status for answer in answers] == [200, 200, 429]
         assert answers[2].headers["Retry-After"] == "1"
+
+
+def test_head_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
+    """Many short fields, each of which is allowed; a head just within the limit is answered."""
+    with Running(tmp_path, environment={"LEVERET_MANAGEMENT_HEAD_MAX": "1000"}) as broker:
+        for size, status in ((990, b"HTTP/1.1 401"), (1010, b"HTTP/1.1 431")):
+            start = b"GET /api/whoami HTTP/1.1\r\nHost: a\r\n"
+            head = (start + b"X-A: b\r\n" * 200)[:size]
+            with socket.create_connection(("127.0.0.1", broker.http_port), timeout=PATIENCE) as client:
+                client.sendall(head)
+                if status.endswith(b"401"):
+                    client.sendall(b"\r\n\r\n")
+                assert client.recv(4096).startswith(status)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from leveret.auth.oauth2 import is_token
 from leveret.broker.access import LimitedUser, TrustedUser, User, is_loopback
 from leveret.broker.broker import Broker
 from leveret.broker.login import LOCAL_ONLY, Login
@@ -60,7 +61,7 @@ async def login(node: "Node", request: web.Request, level: str, vhost: str | Non
         # Nothing was tried.
         raise Refused(401, "Login failed", "not_authorised")
     with counted(broker, "", peer) as attempt:
-        user = user_of_token(broker, credential) if kind == BEARER else user_of_cookie(node, credential)
+        user = await user_of_token(broker, credential, peer) if kind == BEARER else user_of_cookie(node, credential)
         attempt.name = user.name
         check_user(user, peer)
         if isinstance(user, LimitedUser) and user.only_reads and request.method not in LOOKING:
@@ -69,8 +70,10 @@ async def login(node: "Node", request: web.Request, level: str, vhost: str | Non
     return user
 
 
-def user_of_token(broker: Broker, key: str) -> User:
-    """Whose API key this is, with the tags that it is for; or 401."""
+async def user_of_token(broker: Broker, key: str, peer: str) -> User:
+    """Whose API key this is, with the tags that it is for, or whose token of OAuth 2; or 401."""
+    if is_token(key.encode("utf-8", "surrogateescape")):
+        return await known_user(broker, "", key, peer)
     token = broker.tokens.find(key, now_ms())
     user = None if token is None else broker.users.get(token.user_name)
     if token is None or user is None:
@@ -162,7 +165,7 @@ def check_level(level: str, user: User, vhost: str | None, vhost_exists: bool) -
     tags = set(user.tags)
     if level == USER or "administrator" in tags:
         return
-    rights = user.rights.get(vhost or "")
+    rights = user.rights_in(vhost) if vhost is not None and vhost_exists else None
     enters = vhost is None or not vhost_exists or (rights is not None and rights.granted)
     if level == VHOST and enters:
         return
