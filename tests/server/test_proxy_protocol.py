@@ -96,8 +96,8 @@ def test_proxy_that_is_named_is_believed(header: bytes) -> None:
         assert peer_after(node, header) == "192.0.2.1"
 
 
-def test_guest_behind_a_proxy_is_not_on_this_machine() -> None:
-    """CVE-2026-57216: not by the listener's address, and CVE-2026-67411: not by a forged one."""
+def test_cve_2026_57216_guest_behind_a_proxy_is_not_on_this_machine() -> None:
+    """The proxy is on this machine, its client is not: the client decides."""
     with (
         InProcess(Config(port=0, storage="memory", proxy_protocol_from="127.0.0.1")) as node,
         node.connect() as client,
@@ -107,8 +107,8 @@ def test_guest_behind_a_proxy_is_not_on_this_machine() -> None:
             client.login()
 
 
-def test_header_of_anybody_else_is_not_believed() -> None:
-    """CVE-2026-67411: it is a bad protocol header."""
+def test_cve_2026_67411_header_of_anybody_else_is_not_believed() -> None:
+    """A forged header made anybody a client of this machine. Here it is a bad protocol header."""
     with InProcess(Config(port=0, storage="memory", proxy_protocol_from="192.0.2.99")) as node:
         with node.connect() as client:
             client.socket.sendall(b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n")
