@@ -135,7 +135,7 @@ def literal(value: object) -> str:
 
 def test_every_setting_is_tried_here() -> None:
     # The table of TLS is tried below.
-    assert set(GIVEN) == set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls", "oauth2"}
+    assert set(GIVEN) == set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls", "oauth2", "auth_http"}
 
 
 def test_defaults_are_rabbitmqs() -> None:

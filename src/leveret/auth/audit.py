@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from leveret.broker.broker import Broker
 from leveret.broker.command import Command
@@ -58,6 +59,8 @@ SAID = {
 }
 NOT_SAID = {"by", "at", "password_hash", "hashing", "digest", "created_at", "value", "definition", "arguments"}
 
+T = TypeVar("T")
+
 log = logging.getLogger("leveret.audit")
 
 
@@ -84,6 +87,11 @@ class Audit:
             yield
         finally:
             self._broker.on_command, self._origin = self._next, None
+
+    def call(self, function: Callable[[], T], user: str, address: str) -> T:
+        """Call a function; what it changes is changed by this user, from there."""
+        with self.origin(user, address):
+            return function()
 
     def say(self, event: str, result: str, level: int = logging.INFO, **facts: object) -> None:
         """Something has happened."""

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
+from leveret.auth.http_backend import HttpBackend
 from leveret.auth.oauth2 import BadToken, OAuth2, is_token
 from leveret.auth.scope import TokenUser
 from leveret.auth.slow_check import SlowCheck
+from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.login import Login, authenticate_here
 from leveret.broker.password import is_slow
@@ -26,6 +28,7 @@ class LoginChain:
         broker: Broker,
         loop: asyncio.AbstractEventLoop,
         oauth2: OAuth2 | None = None,
+        http: HttpBackend | None = None,
         now: Callable[[], int] = lambda: 0,
         do: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
@@ -33,6 +36,7 @@ class LoginChain:
         self._broker = broker
         self._loop = loop
         self._oauth2 = oauth2
+        self._http = http
         self._now = now
         self._do = do or (lambda function: function())
         self._tasks: set[asyncio.Task[None]] = set()
@@ -45,15 +49,32 @@ class LoginChain:
     def authenticate(self, login: Login) -> None:
         """Decide a login, now or later."""
         if self._oauth2 is not None and is_token(login.password):
-            task = self._loop.create_task(self._check_token(self._oauth2, login))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin(self._check_token(self._oauth2, login))
             return
         user = self._broker.users.get(login.name)
-        if is_slow(user.hashing if user is not None else self._broker.settings.password_hashing):
+        if self._http is not None and user is not None and not user.password_hash:
+            self._begin(self._ask(self._http, login, user))
+        elif is_slow(user.hashing if user is not None else self._broker.settings.password_hashing):
             self.slow_check.decide(login, user)
         else:
             authenticate_here(login, self._broker)
+
+    def _begin(self, deciding: Coroutine[object, object, None]) -> None:
+        task = self._loop.create_task(deciding)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, http: HttpBackend, login: Login, user: User) -> None:
+        try:
+            allowed = await http.allows(login.name, login.password)
+        except Exception:
+            log.exception("a login could not be asked for")
+            allowed = False
+        # The user may have been deleted meanwhile.
+        if allowed and self._broker.users.get(login.name) is user:
+            login.accept(user)
+        else:
+            login.refuse()
 
     async def _check_token(self, oauth2: OAuth2, login: Login) -> None:
         try:

@@ -96,6 +96,8 @@ class ScopeRights(Rights):
 class TokenUser(User):
     """Whoever has shown a token: a user as long as the token is good, known by no password. `expires_at` is in ms."""
 
+    by_token = True
+
     __slots__ = ("_scopes", "expires_at")
 
     def __init__(self, name: str, scopes: Iterable[str], expires_at: int) -> None:

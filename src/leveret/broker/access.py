@@ -40,6 +40,9 @@ class ConnectedClient(Protocol):
 class User:
     """Who may log in; `loopback_only` users only from this machine. `clients` are its connections."""
 
+    # Whether it is one as long as its token is good, and may renew that.
+    by_token = False
+
     __slots__ = ("clients", "hashing", "limits", "loopback_only", "name", "password_hash", "rights", "tags")
 
     def __init__(

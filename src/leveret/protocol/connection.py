@@ -487,7 +487,7 @@ class Connection:
     def _update_secret(self, secret: bytes) -> None:
         """The client has a newer token, and goes on with that."""
         login = Login(self.broker, "", secret, self.session.address)
-        if not self.session.user.password_hash and not self.session.user.has_password(secret):
+        if self.session.user.by_token:
             login.begin(self.broker.now)
         else:
             # RabbitMQ: a password is good for as long as the connection lasts.

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from leveret.auth.http_backend import HttpBackendSettings
 from leveret.auth.oauth2_settings import OAuth2Settings
 from leveret.broker.node_limit import NodeLimits
 from leveret.broker.pages import Sizes
@@ -94,6 +95,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     password_length_min: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     tls: TlsSettings = TlsSettings()
     oauth2: OAuth2Settings = OAuth2Settings()
+    auth_http: HttpBackendSettings = HttpBackendSettings()
 
     @property
     def cors_origins(self) -> tuple[str, ...]:
@@ -231,7 +233,7 @@ def _from_file(file: str | None) -> dict[str, Any]:
 
 
 def _from_environment(environment: dict[str, str]) -> dict[str, object]:
-    known = set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls", "oauth2"}
+    known = set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls", "oauth2", "auth_http"}
     found: dict[str, object] = {}
     tls: dict[str, str] = {}
     for variable, value in environment.items():

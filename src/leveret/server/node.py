@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.auth.audit import Audit
 from leveret.auth.chain import LoginChain
+from leveret.auth.http_backend import HttpBackend
 from leveret.auth.oauth2 import OAuth2
 from leveret.auth.session import Sessions
 from leveret.broker.broker import Broker, add_guest
@@ -56,6 +57,7 @@ class Node:
         self.tls = Tls(config.tls) if config.tls.wanted else None
         check_hashing(config.settings().password_hashing)
         self._oauth2 = OAuth2(config.oauth2) if config.oauth2.wanted else None
+        self._http_logins = HttpBackend(config.auth_http) if config.auth_http.wanted else None
         self._opened = None if config.storage == "memory" else open_store(config)
         try:
             self.broker = configured_broker(config, self._opened)
@@ -97,7 +99,7 @@ class Node:
         def transport(endpoint: Endpoint | None = None, inner: Peer | None = None) -> Transport:
             return Transport(self.broker, buffer, outbox, alarms, self.transports, loop, endpoint, inner)
 
-        self.logins = LoginChain(self.broker, loop, self._oauth2, now_ms, self.do)
+        self.logins = LoginChain(self.broker, loop, self._oauth2, self._http_logins, now_ms, self.do)
         if self.tls is not None:
             self.tls.start()
         try:

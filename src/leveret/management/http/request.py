@@ -1,6 +1,7 @@
 """One request as the routes see it: who makes it, for what, with which body; and the broker it is made to."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import msgspec
@@ -178,11 +179,8 @@ class Request:
     def attributed(self, function: Callable[[], T]) -> Callable[[], T]:
         """The same function; what it changes is done by who makes this request."""
 
-        def call() -> T:
-            with self.node.audit.origin(self.user.name if self._user is not None else "", self.peer or "local"):
-                return function()
-
-        return call
+        by = "" if self._user is None else self._user.name
+        return partial(self.node.audit.call, function, by, self.peer or "local")
 
     async def synced(self) -> None:
         """Return when all that was changed is on disk."""
