@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from leveret.broker.access import hash_password
 from leveret.broker.broker import Broker, default_broker
+from leveret.broker.password import hash_password
 from leveret.definitions.export import export, export_vhost
 from leveret.definitions.file import BadFile, parse
 from leveret.definitions.file_import import Choices, import_definitions, steps_of_import

@@ -8,8 +8,8 @@ import pytest
 from tests.properties.dialogue import PROTOCOL_HEADER, handshake, method
 from tests.server.support import Client, InProcess
 
-from leveret.broker.access import hash_password
 from leveret.broker.broker import Broker, default_broker
+from leveret.broker.password import hash_password
 from leveret.definitions.settings import BadDefinition, Definitions, apply
 from leveret.definitions.user import UserDefinition
 from leveret.server.config import BadSetting, load

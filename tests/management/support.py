@@ -13,7 +13,11 @@ from tests.server.support import PATIENCE, Process
 
 
 class Running(Process):
-    """A broker with its HTTP API."""
+    """A broker with its HTTP API; tests try many wrong passwords, and are not slowed."""
+
+    def __init__(self, folder: Path, *flags: str, **options: Any) -> None:
+        environment = {"LEVERET_LOGIN_FAILURES": "0", **(options.pop("environment", None) or {})}
+        super().__init__(folder, *flags, environment=environment, **options)
 
     def http(self, user: str | None = "guest", password: str = "guest") -> "Http":
         return Http(self.http_port, user, password)

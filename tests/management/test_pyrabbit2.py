@@ -12,7 +12,7 @@ from tests.management.amqp import connected, soon
 from tests.management.support import Http, Running
 from tests.management.surface import Recording, Surface
 
-from leveret.broker.access import hash_password
+from leveret.broker.password import hash_password
 
 SURFACE = Surface()
 

@@ -17,7 +17,7 @@ from tests.management.surface import Surface
 from tests.server.support import PATIENCE
 from tests.server.tls_support import Trust
 
-from leveret.broker.access import hash_password
+from leveret.broker.password import hash_password
 
 ADMIN = rabbitmqadmin()
 SURFACE = Surface()

@@ -44,6 +44,24 @@ GIVEN: dict[str, tuple[str, object]] = {
     "load_definitions": ("/etc/definitions.json", "/etc/definitions.json"),
     "skip_unsupported": ("true", True),
     "track_auth_attempt_source": ("true", True),
+    "management_cors_origins": ("https://a.example, https://b.example", "https://a.example, https://b.example"),
+    "management_hsts": ("0", 0),
+    "event_exchange": ("true", True),
+    "secrets_key_file": ("/etc/leveret.key", "/etc/leveret.key"),
+    "proxy_protocol_from": ("10.0.0.0/8, ::1", "10.0.0.0/8, ::1"),
+    "connection_max": ("5", 5),
+    "connection_max_per_address": ("5", 5),
+    "queue_max": ("5", 5),
+    "exchange_max": ("5", 5),
+    "binding_max_per_exchange": ("5", 5),
+    "consumer_max_per_channel": ("5", 5),
+    "pattern_length_max": ("5", 5),
+    "management_body_max": ("5", 5),
+    "management_head_max": ("512", 512),
+    "management_requests_per_second": ("5", 5),
+    "login_failures": ("5", 5),
+    "password_hashing": ("sha512", "sha512"),
+    "password_length_min": ("8", 8),
 }
 
 BAD: list[tuple[str, object]] = [
@@ -94,6 +112,15 @@ BAD: list[tuple[str, object]] = [
     ("unknown_exchange", "maybe"),
     ("expiration", "never"),
     ("track_auth_attempt_source", "maybe"),
+    ("management_hsts", -1),
+    ("proxy_protocol_from", "somewhere"),
+    ("proxy_protocol_from", "10.0.0.1/8"),
+    ("connection_max", -1),
+    ("pattern_length_max", 4097),
+    ("management_head_max", 511),
+    ("login_failures", -1),
+    ("password_hashing", "md5"),
+    ("password_length_min", 0),
     ("no_such_setting", 1),
 ]
 
@@ -110,7 +137,7 @@ def literal(value: object) -> str:
 
 def test_every_setting_is_tried_here() -> None:
     # The table of TLS is tried below.
-    assert set(GIVEN) == set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls"}
+    assert set(GIVEN) == set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls", "oauth2", "auth_http"}
 
 
 def test_defaults_are_rabbitmqs() -> None:

@@ -60,7 +60,7 @@ ROWS = {
     "7.2": "users, user tags, what tags allow, impersonator, permissions, topic permissions, "
     "username and vhost, user limits, patterns",
     "7.3": "default user, loopback peers only",
-    "7.4": "PLAIN, AMQPLAIN, EXTERNAL, password hashes, SHA-256, SHA-512",
+    "7.4": "PLAIN, AMQPLAIN, EXTERNAL, password hashes, SHA-256, SHA-512, argon2id, OAuth 2",
     "7.5": "revoking, deleting a user",
     "7.6": "policies, operator policies, priorities, live queues, live exchanges, runtime parameters, global parameters",
 }
@@ -70,8 +70,6 @@ ROWS_LATER = {
     "5.3 commit atomic on disk": "there is no storage yet",
     "5.3 deduplication rebuilt on recovery": "there is no storage yet",
     "5.4 nack when a queue could not take it": "only a failed write can make it so, and there is no storage yet",
-    "7.4 OAuth 2": "not there yet",
-    "7.4 argon2id": "not there yet",
 }
 
 # Texts of the reference. `…` stands for names and numbers.

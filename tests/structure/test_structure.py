@@ -36,12 +36,15 @@ ALLOWED = {
     "shovel": {"errors", "uri", "wire", "broker", "client"},
     # A replicated queue's log is a store on a stream.
     "cluster": {"errors", "wire.content", "broker", "store"},
+    # Who decides logins.
+    "auth": {"errors", "broker"},
     "server": {
         "errors",
         "terms",
         "uri",
         "wire",
         "broker",
+        "auth",
         "definitions",
         "protocol",
         "store",
@@ -49,12 +52,24 @@ ALLOWED = {
         "client",
         "shovel",
     },
-    "management": {"errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "shovel", "store"},
+    "management": {
+        "errors",
+        "terms",
+        "uri",
+        "wire",
+        "broker",
+        "auth",
+        "definitions",
+        "protocol",
+        "server",
+        "shovel",
+        "store",
+    },
     # A user of any broker, too.
     "work": {"errors", "uri", "wire", "client"},
     "cli": {
         *("errors", "terms", "uri", "wire", "broker", "definitions", "protocol", "server", "store", "client", "management"),
-        "work",
+        *("work", "auth"),
     },
     "testing": {"server", "management", "work"},
 }

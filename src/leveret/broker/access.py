@@ -1,43 +1,31 @@
-"""Users: their passwords, tags, limits and rights.
+"""Users: their tags, limits and rights. Knows no protocol: who is logged in is a `ConnectedClient`."""
 
-Passwords are kept as RabbitMQ keeps them, base64 of a 4-byte salt and a digest of salt and password, so that definitions
-move both ways. Knows no protocol: who is logged in is a `ConnectedClient`.
-"""
-
-import base64
-import binascii
-import hashlib
-import hmac
 import ipaddress
-import secrets
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
+from leveret.broker.password import SHA256, is_password
 from leveret.broker.rights import Rights
-from leveret.errors import PreconditionFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sized
-
-    from leveret.broker.vhost import VirtualHost
-
-SALT_SIZE = 4
-SHA256 = "rabbit_password_hashing_sha256"
-DIGESTS = {
-    SHA256: hashlib.sha256,
-    "rabbit_password_hashing_sha512": hashlib.sha512,
-    # Only for users that come from an old RabbitMQ.
-    "rabbit_password_hashing_md5": hashlib.md5,
-}
 
 # Of so many addresses it is remembered whether they are this machine's own.
 ADDRESSES_MAX = 1000
 
 
+class Place(Protocol):
+    """A virtual host, of which here only the name matters."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class ConnectedClient(Protocol):
     """A connection that is logged in, as the model sees it."""
 
-    vhost: "VirtualHost"
+    @property
+    def vhost(self) -> Place: ...
 
     @property
     def channels(self) -> "Sized": ...
@@ -51,6 +39,9 @@ class ConnectedClient(Protocol):
 
 class User:
     """Who may log in; `loopback_only` users only from this machine. `clients` are its connections."""
+
+    # Whether it is one as long as its token is good, and may renew that.
+    by_token = False
 
     __slots__ = ("clients", "hashing", "limits", "loopback_only", "name", "password_hash", "rights", "tags")
 
@@ -73,10 +64,11 @@ class User:
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the password; a blank one never is."""
-        if not password or not self.password_hash:
-            return False
-        stored = base64.b64decode(self.password_hash)
-        return hmac.compare_digest(stored[SALT_SIZE:], _digest(stored[:SALT_SIZE], password, self.hashing))
+        return is_password(password, self.password_hash, self.hashing)
+
+    def renew(self, token: "User") -> bool:
+        """Go on as this one, who has logged in anew; whoever has a password goes on anyway."""
+        return True
 
     def rights_in(self, vhost_name: str) -> Rights:
         """The rights in a vhost; none are granted at first."""
@@ -89,6 +81,17 @@ class User:
         return sum(len(client.channels) for client in self.clients)
 
 
+class LimitedUser(User):
+    """One with fewer tags than it has: what a key of its own lets it do. Rights, limits and connections are the user's."""
+
+    def __init__(self, user: User, tags: tuple[str, ...], only_reads: bool) -> None:
+        super().__init__(user.name, "", tags, user.loopback_only, user.hashing)
+        self.limits = user.limits
+        self.rights = user.rights
+        self.clients = user.clients
+        self.only_reads = only_reads
+
+
 class TrustedUser(User):
     """One who has come in where no password is asked for, and may do everything in every vhost; nobody can log in as it."""
 
@@ -97,25 +100,6 @@ class TrustedUser(User):
         if not rights.granted:
             rights.grant(".*", ".*", ".*")
         return rights
-
-
-def hash_password(password: bytes, salt: bytes | None = None, hashing: str = SHA256) -> str:
-    """Hash a password for storing."""
-    salt = secrets.token_bytes(SALT_SIZE) if salt is None else salt
-    return base64.b64encode(salt + _digest(salt, password, hashing)).decode()
-
-
-def check_password_hash(password_hash: str, hashing: str) -> None:
-    """Refuse a stored password that nobody could log in with."""
-    if hashing not in DIGESTS:
-        raise PreconditionFailed(f"unknown password hashing algorithm '{hashing}'")
-    try:
-        stored = base64.b64decode(password_hash, validate=True)
-    except (binascii.Error, ValueError):
-        raise PreconditionFailed("password_hash is not base64") from None
-    # RabbitMQ: a user may have no password, and then cannot log in with one.
-    if stored and len(stored) != SALT_SIZE + DIGESTS[hashing]().digest_size:
-        raise PreconditionFailed(f"password_hash has not the length of {hashing}")
 
 
 @lru_cache(ADDRESSES_MAX)
@@ -127,7 +111,3 @@ def is_loopback(address: str) -> bool:
         return False
     mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
     return (mapped or ip).is_loopback
-
-
-def _digest(salt: bytes, password: bytes, hashing: str) -> bytes:
-    return DIGESTS[hashing](salt + password).digest()

@@ -4,6 +4,7 @@ from leveret.broker.work cimport Work
 cdef class Broker:
     cdef public object counters
     cdef public object churn
+    cdef public object connections
     cdef public object events
     cdef public long long epoch
     cdef public str alarm
@@ -20,6 +21,9 @@ cdef class Broker:
     cdef public object on_shovel
     cdef public object on_command
     cdef public bint follows
+    cdef public object authenticate
+    cdef public object guard
+    cdef public object tokens
     cdef public long long reserved_size
     cpdef changed(self)
     cpdef record(self, object command)

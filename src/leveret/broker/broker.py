@@ -3,16 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.access import SHA256, User, check_password_hash, hash_password
+from leveret.broker.access import User
 from leveret.broker.churn import Churn
 from leveret.broker.command import (
     NOBODY,
+    AddToken,
     AddUser,
     AddVhost,
     ClearGlobalParameter,
     ClearPermissions,
     ClearTopicPermissions,
     Command,
+    DeleteToken,
     DeleteUser,
     DeleteVhost,
     SetGlobalParameter,
@@ -23,6 +25,10 @@ from leveret.broker.command import (
 )
 from leveret.broker.counters import Counters
 from leveret.broker.events import Events
+from leveret.broker.login import Login, authenticate_here
+from leveret.broker.login_guard import LoginGuard
+from leveret.broker.node_limit import Connections, NodeLimits, check_pattern_length
+from leveret.broker.password import check_password_hash, check_password_length, hash_password
 from leveret.broker.patterns import BadPattern, Pattern
 from leveret.broker.queue import Queue
 from leveret.broker.rights import PERMISSIONS, Rights
@@ -30,6 +36,7 @@ from leveret.broker.settings import Settings
 from leveret.broker.storage import Storage
 from leveret.broker.tenant_limit import USER_LIMITS, check_connection_limits, check_limits
 from leveret.broker.timers import Timers
+from leveret.broker.token import Token, Tokens
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.work import Work
 from leveret.errors import NotAllowed, NotFound, PreconditionFailed
@@ -52,12 +59,15 @@ class Broker:
 
     __slots__ = (
         "alarm",
+        "authenticate",
         "churn",
+        "connections",
         "counters",
         "epoch",
         "events",
         "flow",
         "follows",
+        "guard",
         "on_command",
         "on_shovel",
         "parameters",
@@ -67,6 +77,7 @@ class Broker:
         "storage",
         "throttled",
         "timers",
+        "tokens",
         "users",
         "vhosts",
         "work",
@@ -79,6 +90,7 @@ class Broker:
         # Of vhosts that are gone.
         self.counters = Counters()
         self.churn = Churn(self.settings.track_auth_attempt_source)
+        self.connections = Connections()
         self.events = Events()
         self.alarm = ""
         self.flow = False
@@ -89,10 +101,14 @@ class Broker:
         self.replies: dict[str, Queue] = {}
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
+        self.tokens = Tokens()
         self.parameters: dict[str, Any] = {}
         self.on_shovel: Callable[[str, str], None] | None = None
         self.on_command: Callable[[Command], None] | None = None
         self.follows = False
+        # Decides logins; whoever knows more than the broker's own users puts itself here.
+        self.authenticate: Callable[[Login], None] = self._authenticate
+        self.guard = LoginGuard(self.settings.login_failures)
         # Room for large bodies that are still to come.
         self.reserved_size = 0
 
@@ -152,8 +168,9 @@ class Broker:
             raise NotFound(f"vhost '{name}' not found")
         return vhost
 
-    def vhost(self, name: str, user: User) -> VirtualHost:
-        """The virtual host of that name for one more connection of `user`, or NotAllowed."""
+    def vhost(self, name: str, user: User, address: str = "") -> VirtualHost:
+        """The virtual host of that name for one more connection of `user` from an address, or NotAllowed."""
+        self.connections.check(self.settings.limits, address)
         vhost = self.vhosts.get(name)
         if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
@@ -169,8 +186,13 @@ class Broker:
         self, name: str, password: str, tags: tuple[str, ...] = (), loopback_only: bool = False, by: str = NOBODY
     ) -> User:
         """Make a user, or give one that is there this password and these tags."""
-        password_hash = hash_password(password.encode()) if password else ""
-        return self.add_hashed_user(name, password_hash, SHA256, tags, loopback_only, by)
+        check_password_length(password, self.settings.password_length_min)
+        hashing = self.settings.password_hashing
+        password_hash = hash_password(password.encode(), hashing=hashing) if password else ""
+        return self.add_hashed_user(name, password_hash, hashing, tags, loopback_only, by)
+
+    def _authenticate(self, login: Login) -> None:
+        authenticate_here(login, self)
 
     def add_hashed_user(
         self,
@@ -214,6 +236,8 @@ class Broker:
         for rights in user.rights.values():
             rights.revoke()
             self.storage.remove("permission", rights.vhost_name, name)
+        for token in self.tokens.of_user(name):
+            self._remove_token(token)
         self.changed()
         self.events.add("user.deleted", None, name)
         for client in list(user.clients):
@@ -240,6 +264,36 @@ class Broker:
         user.limits = dict(limits)
         self._store_user(user)
 
+    def add_token(self, token: Token, by: str = NOBODY) -> None:
+        """Let a user in by a key, of which only the digest is known."""
+        self.find_user(token.user_name)
+        self.tokens.check(token.scopes)
+        command = AddToken(
+            token.user_name, token.id, token.digest, token.scopes, token.created_at, token.expires_at, by=by, at=self.now
+        )
+        self.record(command)
+        self.tokens.add(token)
+        facts = {
+            "user": token.user_name,
+            "digest": token.digest,
+            "scopes": token.scopes,
+            "created_at": token.created_at,
+            "expires_at": token.expires_at,
+        }
+        self.storage.put("token", "", token.id, facts)
+
+    def delete_token(self, id: str, by: str = NOBODY) -> None:
+        """Let nobody in by it any more."""
+        token = self.tokens.by_id.get(id)
+        if token is None:
+            raise NotFound(f"token '{id}' not found")
+        self.record(DeleteToken(id, by=by, at=self.now))
+        self._remove_token(token)
+
+    def _remove_token(self, token: Token) -> None:
+        self.tokens.remove(token)
+        self.storage.remove("token", "", token.id)
+
     # Rights
 
     def set_permissions(
@@ -247,7 +301,7 @@ class Broker:
     ) -> None:
         """Let a user into a vhost and do there what these patterns allow; what they do not is ended."""
         rights = self._rights(user_name, vhost_name)
-        check_patterns((configure, write, read))
+        check_patterns((configure, write, read), self.settings.limits)
         self.record(SetPermissions(user_name, vhost_name, configure, write, read, by=by, at=self.now))
         rights.grant(configure, write, read)
         self._rights_changed(user_name, vhost_name)
@@ -264,7 +318,7 @@ class Broker:
     ) -> None:
         """Allow a user only these routing keys on a topic exchange."""
         rights = self._rights(user_name, vhost_name)
-        check_patterns((write, read))
+        check_patterns((write, read), self.settings.limits)
         self.record(SetTopicPermissions(user_name, vhost_name, exchange, write, read, by=by, at=self.now))
         rights.grant_topics(exchange, write, read)
         self._rights_changed(user_name, vhost_name)
@@ -339,10 +393,11 @@ class Broker:
                 client.recheck()
 
 
-def check_patterns(patterns: tuple[str, ...]) -> None:
-    """Refuse what is no regular expression."""
+def check_patterns(patterns: tuple[str, ...], limits: NodeLimits) -> None:
+    """Refuse what is no regular expression, or too long."""
     for text in patterns:
         try:
+            check_pattern_length(limits, text)
             Pattern(text)
         except BadPattern as error:
             raise PreconditionFailed(f"invalid regular expression: {error}") from None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from leveret.broker.token import Token
 from leveret.wire.values import Table, decode_table, encode_table
 
 if TYPE_CHECKING:
@@ -110,6 +111,25 @@ class AddUser(UserCommand, frozen=True):
 
     def carry_out(self, broker: "Broker") -> None:
         broker.add_hashed_user(self.user, self.password_hash, self.hashing, self.tags, self.loopback_only, by=self.by)
+
+
+class AddToken(UserCommand, frozen=True):
+    id: str
+    digest: str
+    scopes: tuple[str, ...]
+    created_at: int
+    expires_at: int
+
+    def carry_out(self, broker: "Broker") -> None:
+        token = Token(self.id, self.user, self.digest, self.scopes, self.created_at, self.expires_at)
+        broker.add_token(token, by=self.by)
+
+
+class DeleteToken(Command, frozen=True):
+    id: str
+
+    def carry_out(self, broker: "Broker") -> None:
+        broker.delete_token(self.id, by=self.by)
 
 
 class DeleteUser(UserCommand, frozen=True):
@@ -304,6 +324,8 @@ COMMANDS: dict[str, type[Command]] = {
         SetTracing,
         AddUser,
         DeleteUser,
+        AddToken,
+        DeleteToken,
         SetLoopbackOnly,
         SetUserLimits,
         SetPermissions,
@@ -347,6 +369,7 @@ def decode(data: bytes) -> Command:
     if "arguments" in fields:
         table = base64.b64decode(fields["arguments"])
         fields["arguments"] = decode_table(table, 4, len(table))
-    if "tags" in fields:
-        fields["tags"] = tuple(fields["tags"])
+    for name in ("tags", "scopes"):
+        if name in fields:
+            fields[name] = tuple(fields[name])
     return kind(**fields)

@@ -11,6 +11,7 @@ from leveret.broker.equivalence import check_same, check_same_argument
 from leveret.broker.exchange import Exchange
 from leveret.broker.exchange_types import INNER_TYPES
 from leveret.broker.name import check_name_argument, check_not_default, check_unreserved
+from leveret.broker.node_limit import check_exchange_count, check_queue_count
 from leveret.broker.queue import Queue
 from leveret.broker.rights import Rights
 from leveret.broker.tenant_limit import check_queue_limit
@@ -26,6 +27,7 @@ EXCHANGE_TYPES: dict[str, type[Exchange]] = {**INNER_TYPES, "x-delayed-message":
 
 def check_new_exchange(vhost: "VirtualHost", name: str, kind: str, arguments: Table, rights: Rights | None) -> None:
     check_unreserved("exchange", name)
+    check_exchange_count(vhost.broker.settings.limits, vhost.broker.vhosts, name)
     check_name_argument(arguments, "alternate-exchange", vhost.exchange_title(name))
     if rights is not None and "alternate-exchange" in arguments:
         rights.check_exchange("read", name)
@@ -65,6 +67,7 @@ def check_new_queue(
     title = vhost.queue_title(name)
     check_queue_arguments(arguments, title)
     check_queue_limit(vhost, name)
+    check_queue_count(vhost.broker.settings.limits, vhost.broker.vhosts, vhost.name, name)
     if queue_type(arguments) == "quorum":
         check_quorum_properties(title, durable, owner is not None, auto_delete)
 

@@ -1,5 +1,7 @@
 """Logins, refused ones too: how many by each protocol and, if that is wanted, from which address as which user."""
 
+from collections.abc import Callable
+
 # Anybody can try any name from many addresses: so many are known apart, and of longer names only the beginning.
 SOURCES_MAX = 10_000
 NAME_MAX = 255
@@ -30,16 +32,20 @@ class Attempts:
 class Logins:
     """Attempts by protocol (amqp091, http); with `by_source` also by address, user and protocol, the oldest forgotten."""
 
-    __slots__ = ("by_source", "protocols", "sources")
+    __slots__ = ("by_source", "on_attempt", "protocols", "sources")
 
     def __init__(self, by_source: bool = False) -> None:
         self.by_source = by_source
         self.protocols: dict[str, Attempts] = {}
         self.sources: dict[Source, Attempts] = {}
+        # Called with each: protocol, address, user, and whether it has succeeded.
+        self.on_attempt: Callable[[str, str, str, bool], None] | None = None
 
     def count(self, protocol: str, address: str, user: str, succeeded: bool) -> None:
         """Somebody has tried to log in."""
         self.protocols.setdefault(protocol, Attempts()).count(succeeded)
+        if self.on_attempt is not None:
+            self.on_attempt(protocol, address, user[:NAME_MAX], succeeded)
         if self.by_source and (address or user):
             self._attempts_from((address, user[:NAME_MAX], protocol)).count(succeeded)
 

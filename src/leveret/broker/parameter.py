@@ -56,7 +56,9 @@ class Parameters:
             return
         broker.record(SetParameter(self._vhost.name, SHOVEL_COMPONENT, name, value, by=by, at=broker.now))
         self.values[key] = value
-        broker.storage.put("parameter", self._vhost.name, f"{SHOVEL_COMPONENT}\0{name}", {"value": value})
+        broker.storage.put(
+            "parameter", self._vhost.name, f"{SHOVEL_COMPONENT}\0{name}", broker.settings.seal.close({"value": value})
+        )
         broker.shovel_changed(self._vhost.name, name)
 
     def clear(self, component: str, name: str, by: str = NOBODY) -> None:

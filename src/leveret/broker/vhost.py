@@ -45,6 +45,7 @@ from leveret.broker.dispatch import push
 from leveret.broker.exchange import DefaultExchange, Exchange
 from leveret.broker.message import Message
 from leveret.broker.name import check_not_default, check_unreserved, stripped
+from leveret.broker.node_limit import check_binding_count
 from leveret.broker.parameter import Parameters
 from leveret.broker.queue import Queue
 from leveret.broker.rewrite import carbon_copies
@@ -346,6 +347,7 @@ class VirtualHost:
         binding = Binding(exchange, destination, routing_key, arguments)
         if binding.key in exchange.bindings:
             return
+        check_binding_count(self.broker.settings.limits, len(exchange.bindings), exchange.title)
         if self.broker.on_command is not None:
             # Bindings are many: no value is made of one that nobody reads.
             ends = (source, destination.name, destination.is_queue)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.broker.arguments import queue_settings_of, queue_type
 from leveret.broker.budget import Budget
 from leveret.broker.command import NOBODY, ClearPolicy, SetPolicy
+from leveret.broker.node_limit import check_policy_pattern
 from leveret.broker.policy import Policies, Policy
 from leveret.broker.queue import Queue
 from leveret.broker.work import Task
@@ -46,6 +47,7 @@ class VhostPolicies(Policies):
         by: str = NOBODY,
     ) -> None:
         """Set a policy; what it matches follows it from now on."""
+        check_policy_pattern(self._vhost.broker.settings.limits, pattern)
         policy = Policy(name, pattern, definition, priority, apply_to)
         self.check(policy)
         broker, vhost_name = self._vhost.broker, self._vhost.name

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from leveret.cli import ctl_commands, ctl_diagnostics, ctl_lists, ctl_node
+from leveret.cli import ctl_commands, ctl_diagnostics, ctl_lists, ctl_node, ctl_tokens
 from leveret.cli.aliases import install_aliases, tool_name
 from leveret.cli.api import Api, Failed, Unreachable
 from leveret.cli.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE, USAGE, Bad, Command, Options, Result, Table, compact
@@ -31,6 +31,8 @@ WITH_VALUE |= {
     "within",
     "object-type",
     "pid",
+    "expires",
+    "scopes",
 }
 WITH_VALUE |= {"address-family", "queue-timeout", "erlang-cookie", "printer", "object-type"}
 WITHOUT_VALUE = {"quiet", "silent", "no-table-headers", "if-empty", "if-unused", "global", "help", "longnames", "dry-run"}
@@ -61,6 +63,7 @@ COMMANDS: dict[str, Command] = {
     **ctl_commands.COMMANDS,
     **ctl_lists.COMMANDS,
     **ctl_node.COMMANDS,
+    **ctl_tokens.COMMANDS,
     **ctl_diagnostics.COMMANDS,
     "autocomplete": Command(autocomplete, "<prefix>", "", 1, 1),
     "install-aliases": Command(aliases, "<folder>", "Making RabbitMQ's names in {0} ...", 1, 1),

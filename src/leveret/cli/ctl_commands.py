@@ -5,6 +5,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
+import click
+
+from leveret.broker.password import ARGON2ID
 from leveret.cli.api import Api, Failed, JsonObject, part
 from leveret.cli.command import (
     DATA,
@@ -216,7 +219,11 @@ def close_all_user_connections(api: Api, options: Options, given: list[str]) -> 
 
 
 def export_definitions(api: Api, options: Options, given: list[str]) -> Result:
-    text = json.dumps(api.get("/api/definitions"), indent=2)
+    found = api.get("/api/definitions")
+    text = json.dumps(found, indent=2)
+    argon2 = [user["name"] for user in found["users"] if user["hashing_algorithm"] == ARGON2ID]
+    if argon2:
+        click.echo(f"warning: RabbitMQ cannot read the argon2id passwords of: {', '.join(argon2)}", err=True)
     if given[0] == "-":
         return text
     from leveret.store.modes import write_private  # noqa: PLC0415 - logging takes its time

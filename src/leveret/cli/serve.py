@@ -12,6 +12,9 @@ from typing import Any
 
 import click
 
+from leveret.auth.oauth2 import BadOAuth2
+from leveret.broker.password import NoArgon2
+from leveret.broker.seal import BadSeal
 from leveret.cli.api import SOCKET_NAME
 from leveret.cli.logs import start_log
 from leveret.cli.main import fail
@@ -54,6 +57,8 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         event_loop()(serve(settings, read))
+    except (BadOAuth2, BadSeal, NoArgon2) as error:
+        fail(str(error), 2)
     except (InUse, Misfit, UnknownFormat, Unusable) as error:
         fail(str(error), 1)
     except BadTls as error:

@@ -2,12 +2,13 @@
 
 from leveret.broker.broker import Broker
 from leveret.broker.command import NOBODY, DeclareExchange, apply
+from leveret.broker.event_exchange import EXCHANGE as EVENT_EXCHANGE
 from leveret.broker.exchange import Exchange
 from leveret.broker.vhost import PREDECLARED
 from leveret.definitions.from_json import json_value
 from leveret.definitions.item import Facts, Item
 
-SYSTEM_EXCHANGES = {"", *(name for name, _, _ in PREDECLARED)}
+SYSTEM_EXCHANGES = {"", EVENT_EXCHANGE, *(name for name, _, _ in PREDECLARED)}
 
 
 def facts(exchange: Exchange) -> Facts:

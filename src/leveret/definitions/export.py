@@ -15,6 +15,7 @@ import msgspec
 from leveret.broker.binding import Binding
 from leveret.broker.broker import Broker
 from leveret.broker.exchange import Exchange
+from leveret.broker.password import ARGON2ID
 from leveret.broker.queue import Queue
 from leveret.broker.settings import RABBITMQ_VERSION
 from leveret.broker.vhost import VirtualHost
@@ -46,6 +47,7 @@ def export(broker: Broker) -> Facts:
 def export_head(broker: Broker) -> Facts:
     """What is defined in a broker besides what is in its vhosts."""
     users = [found for _, found in sorted(broker.users.items())]
+    warn_of_argon2([found.name for found in users if found.hashing == ARGON2ID])
     all_rights = [rights for found in users for _, rights in sorted(found.rights.items())]
     return {
         "rabbit_version": RABBITMQ_VERSION,
@@ -117,6 +119,12 @@ def warn_left_out(kind: str, items: list[Facts]) -> None:
     # Only names: users have passwords.
     titles = ", ".join(ascii(kind + title_of(item)) for item in items)
     log.warning("not exported, since a name in it is no text: %s", titles)
+
+
+def warn_of_argon2(names: list[str]) -> None:
+    """Say whose passwords no RabbitMQ can read."""
+    if names:
+        log.warning("exported with argon2id passwords, which RabbitMQ cannot read: %s", ", ".join(map(ascii, names)))
 
 
 def is_text(value: object) -> bool:

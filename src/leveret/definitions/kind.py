@@ -8,7 +8,7 @@ policies, and the limits of vhosts, among the parameters.
 from collections.abc import Callable
 
 from leveret.broker.broker import Broker
-from leveret.definitions import binding, exchange, parameter, permission, policy, queue, user, vhost
+from leveret.definitions import binding, exchange, parameter, permission, policy, queue, token, user, vhost
 from leveret.definitions.item import Facts, Item
 
 Read = Callable[[Broker, Item], None]
@@ -33,6 +33,7 @@ SECTIONS: dict[str, Read] = {
 ROWS: dict[str, Restore] = {
     "vhost": vhost.restore,
     "user": user.restore,
+    "token": token.restore,
     "permission": permission.restore,
     "global_parameter": parameter.restore_global,
     "parameter": parameter.restore,

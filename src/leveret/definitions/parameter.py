@@ -32,8 +32,9 @@ def read(broker: Broker, item: Item) -> None:
 
 def restore(broker: Broker, vhost: str, name: str, row: Facts) -> None:
     component, _, own_name = name.partition("\0")
+    opened = broker.settings.seal.open(row, f"the parameter '{own_name}' of component '{component}' in vhost '{vhost}'")
     # As it is: what an older version took is not refused now.
-    broker.find_vhost(vhost).parameters.values[component, own_name] = row["value"]
+    broker.find_vhost(vhost).parameters.values[component, own_name] = opened["value"]
 
 
 def global_facts(parameter: tuple[str, Any]) -> Facts:

@@ -5,10 +5,10 @@ Asked only of what could not be made. Knows nothing of brokers.
 
 from typing import Any
 
-from leveret.broker.access import DIGESTS
 from leveret.broker.arguments import queue_type
 from leveret.broker.declaration import EXCHANGE_TYPES
 from leveret.broker.parameter import LIMITS_COMPONENT, OPERATOR_COMPONENT
+from leveret.broker.password import ARGON2ID, DIGESTS
 from leveret.broker.patterns import BadPattern, Pattern
 from leveret.broker.policy import OPERATOR_POLICY_KEYS, POLICY_KEYS
 from leveret.broker.shovel import COMPONENT as SHOVEL_COMPONENT
@@ -68,7 +68,7 @@ def _of_vhost(facts: Facts) -> Lacking | None:
 
 def _of_user(facts: Facts) -> Lacking | None:
     hashing = facts.get("hashing_algorithm")
-    if not hashing or hashing in DIGESTS:
+    if not hashing or hashing in DIGESTS or hashing == ARGON2ID:
         return None
     left = {name: value for name, value in facts.items() if name != "hashing_algorithm"} | {"password_hash": ""}
     return Lacking("give it a password in place of password_hash in the file", left)

@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
-from leveret.broker.access import SHA256, User
+from leveret.broker.access import User
 from leveret.broker.broker import Broker
 from leveret.broker.command import NOBODY
+from leveret.broker.password import SHA256
 from leveret.broker.tenant_limit import USER_LIMITS, check_limits
 from leveret.definitions.definition import Definition
 from leveret.definitions.item import Facts, Item, tags_of

@@ -14,22 +14,23 @@ from leveret.broker.access import User
 from leveret.errors import AMQPError
 from leveret.management.api import ROUTES
 from leveret.management.http.answer import Answer, LargeAnswer, Refused, StreamAnswer, from_fault
-from leveret.management.http.client_timeout import TimedClient, TimeLimits, client_of
+from leveret.management.http.client_timeout import ClientLimits, TimedClient, client_of
 from leveret.management.http.login import LocalUser, login
+from leveret.management.http.origin import add_cors, add_security
 from leveret.management.http.request import Request
+from leveret.management.http.request_rate import RequestRates
 from leveret.management.http.response import HEADERS, refusal, respond, send_pieces
 from leveret.management.http.route import ANYONE, Route, parts_of, patterns_of
 from leveret.management.http.static_file import PAGE_FOLDER, StaticFiles
 from leveret.management.prometheus import endpoint as metrics
 from leveret.management.statistics.sampler import Sampler
+from leveret.server.clock import now_ms
 from leveret.server.endpoint import HTTP, PROMETHEUS, CannotListen, Endpoint
 from leveret.server.listener import CONTROL_SHARE, HTTP_SHARE, Factory, Listener, listen, listen_at
 
 if TYPE_CHECKING:
     from leveret.server.node import Node
 
-# As RabbitMQ's; definitions may be larger.
-BODY_MAX = 20 << 20
 # aiohttp waits twice so long for a request that is being answered.
 STOP_S = 0.2
 STREAMS_MAX = 100
@@ -52,7 +53,13 @@ class Management:
         self._runners: list[web.AppRunner] = []
         self._listeners: list[Listener] = []
         config = node.config
-        self._limits = TimeLimits(config.management_request_timeout, config.management_idle_timeout)
+        self._rates = RequestRates(config.management_requests_per_second)
+        self._limits = ClientLimits(
+            config.management_request_timeout,
+            config.management_idle_timeout,
+            config.management_head_max,
+            config.management_body_max,
+        )
         self._clients: set[TimedClient] = set()
         self._streams: set[asyncio.Task[object] | None] = set()
         self._socket: Path | None = None
@@ -99,12 +106,13 @@ class Management:
 
     def _app(self, routes: list[Route], local: User | None = None) -> web.Application:
         """These routes, for users who log in, or for `local`, who need not."""
-        app = web.Application(client_max_size=BODY_MAX)
+        app = web.Application(client_max_size=self._node.config.management_body_max)
         for route in routes:
             for path in patterns_of(route.path):
                 app.router.add_route(route.method, path, self._handler(route, local))
                 if route.method == "GET":
                     app.router.add_route("HEAD", path, self._handler(route, local))
+        app.on_response_prepare.append(self._add_headers)
         app.middlewares.append(self._respond)
         app.middlewares.append(self._faults)
         return app
@@ -120,7 +128,15 @@ class Management:
 
     async def _client(self, app: web.Application) -> Factory:
         """A factory of the protocols of clients."""
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._patience_s, handle_signals=False)
+        head = self._node.config.management_head_max
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=self._patience_s,
+            handle_signals=False,
+            max_line_size=head,
+            max_field_size=head,
+        )
         await runner.setup()
         self._runners.append(runner)
         server = runner.server
@@ -155,9 +171,12 @@ class Management:
     async def _answer(self, route: Route, incoming: web.Request, local: User | None) -> Answer:
         path = parts_of(route.path, self._without_prefix(incoming.rel_url.raw_path))
         user = local
+        if local is None and not self._rates.take(incoming.remote or "", now_ms()):
+            raise Refused(429, "Too many requests, try again in 1 s", headers={"Retry-After": "1"})
         if user is None and route.level != ANYONE:
-            user = login(self._node.broker, incoming, route.level, path.get("vhost"))
-        request = Request(self._node, self._sampler, user, path, incoming.query, incoming.headers, incoming.remote or "")
+            user = await login(self._node, incoming, route.level, path.get("vhost"))
+        peer = incoming.remote or ""
+        request = Request(self._node, self._sampler, user, path, incoming.query, incoming.headers, peer, incoming.secure)
         if incoming.can_read_body:
             request.body_octets = await read_body(incoming)
         result = route.handler(request)
@@ -195,6 +214,19 @@ class Management:
             self._streams.discard(task)
         return response
 
+    async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        """What browsers are told with every answer."""
+        config = self._node.config
+        add_security(response.headers, request.secure, request.host, config.management_hsts)
+        add_cors(response.headers, request.headers.get("Origin", ""), config.cors_origins)
+
+    def _options(self, request: web.Request) -> web.Response:
+        """What may be asked; a browser asks that for pages elsewhere."""
+        methods = allowed_methods(request)
+        response = web.Response(headers={"Allow": methods})
+        add_cors(response.headers, request.headers.get("Origin", ""), self._node.config.cors_origins, methods)
+        return response
+
     @web.middleware
     async def _respond(self, request: web.Request, handler: Handle) -> web.StreamResponse:
         """Send the answer, while the client goes on reading it."""
@@ -214,7 +246,7 @@ class Management:
         """Whatever goes wrong has an answer, in RabbitMQ's form."""
         try:
             if request.method == "OPTIONS":
-                return web.Response(headers={"Allow": allowed_methods(request)})
+                return self._options(request)
             return await handler(request)
         except Refused as refused:
             return refusal(refused, request)
@@ -227,7 +259,7 @@ class Management:
             response.headers["Allow"] = error.headers.get("Allow", "")
             return response
         except web.HTTPRequestEntityTooLarge:
-            return refusal(Refused(413, f"the body is larger than {BODY_MAX} bytes"), request)
+            return refusal(Refused(413, f"the body is larger than {self._node.config.management_body_max} bytes"), request)
         except (asyncio.CancelledError, web.HTTPException):
             raise
         except web.RequestPayloadError as error:

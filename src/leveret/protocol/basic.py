@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from leveret.broker.arguments import check_consumer_arguments, queue_type
 from leveret.broker.consumer import Window
 from leveret.broker.dispatch import cancel, dispatch, subscribe
+from leveret.broker.node_limit import check_consumer_count
 from leveret.broker.queue import Queue
 from leveret.errors import ChannelError, NotAllowed, NotImplementedFault, PreconditionFailed, ResourceLocked
 from leveret.protocol.confirms import Confirms
@@ -85,6 +86,7 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
     name = channel.queue_name(m.queue)
     if m.consumer_tag in channel.consumers.by_tag:
         raise NotAllowed(f"attempt to reuse consumer tag '{m.consumer_tag}'")
+    check_consumer_count(channel.broker.settings.limits, len(channel.consumers))
     if name == REPLY_TO:
         check_reply_consumer(channel, m.no_ack)
         consumer = channel.consumers.for_replies = _subscriber(channel, m, open_reply_to(channel), Window())

@@ -26,6 +26,7 @@ cdef class Connection:
     cdef public long channel_max
     cdef public dict client_properties
     cdef public str mechanism
+    cdef public object on_login
     cdef object _handshake
     cdef Channel _channel
     cdef bint _halted

@@ -17,9 +17,11 @@ what `take_output` returns, and ends the socket once `ended` is set.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from leveret.broker.broker import Broker
+from leveret.broker.login import Login
 from leveret.broker.tenant_limit import check_channel_limit
 from leveret.errors import (
     AccessRefused,
@@ -46,7 +48,7 @@ from leveret.protocol.handshake import (
 from leveret.protocol.heartbeat import NEVER, Heartbeat
 from leveret.protocol.incoming import Incoming
 from leveret.protocol.peer import Peer
-from leveret.protocol.pending import Failure, abandon_pending, awaits_storage
+from leveret.protocol.pending import AfterLogin, Failure, abandon_pending, awaits_storage
 from leveret.protocol.session import Session
 from leveret.protocol.settlement import nothing
 from leveret.protocol.states import CHANNEL_OPEN, CLOSED, CLOSING, HANDSHAKE, HEADER, IGNORING_INPUT, RUNNING
@@ -98,6 +100,7 @@ class Connection:
         "heartbeat",
         "mechanism",
         "name",
+        "on_login",
         "output",
         "reader",
         "session",
@@ -111,6 +114,7 @@ class Connection:
         self.output = Output(wake)
         self.session = Session(broker, self.output)
         self.session.connection_name = peer.name
+        self.session.address = peer.host
         self.reader = FrameReader(FRAME_MIN_SIZE)
         self.state = HEADER
         self.ended = False
@@ -123,6 +127,8 @@ class Connection:
         self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
         self._handshake: Handshake | None = Handshake(broker, peer)
+        # Told when a login that took its time is decided; then the connection goes on.
+        self.on_login: Callable[[], None] | None = None
         self._channel: Channel | None = None
         # Whether the last pass came to its end, with nothing more that could be done.
         self._halted = False
@@ -461,18 +467,44 @@ class Connection:
             self.tick_at = self.session.now + CLOSING_MS
             self.session.do(self._end_channels(self._closed))
         elif isinstance(method, ConnectionUpdateSecret):
-            self.output.write_method(0, ConnectionUpdateSecretOk())
+            self._update_secret(method.new_secret)
         else:
             raise ChannelError("unexpected method in connection state running")
 
     def _on_handshake(self, handshake: Handshake, method: Method) -> None:
         answer = handshake.on_method(method)
+        if handshake.login is not None:
+            handshake.login.on_done = self.on_login
+            self.session.do(AfterLogin(handshake.login, self._on_logged_in))
         if answer is not None:
             self.output.write_method(0, answer)
         if handshake.state == "opening":
             self.reader.frame_max = self.output.frame_max = handshake.frame_max
         if handshake.done:
             self._begin_running(handshake)
+
+    def _on_logged_in(self) -> None:
+        """The login is decided, later than it was asked for."""
+        if self._handshake is not None:
+            self.output.write_method(0, self._handshake.logged_in())
+
+    def _update_secret(self, secret: bytes) -> None:
+        """The client has a newer token, and goes on with that."""
+        login = Login(self.broker, "", secret, self.session.address)
+        if self.session.user.by_token:
+            login.begin(self.broker.now)
+        else:
+            # RabbitMQ: a password is good for as long as the connection lasts.
+            login.done = True
+            login.user = self.session.user
+        login.on_done = self.on_login
+        self.session.do(AfterLogin(login, partial(self._on_secret, login)))
+
+    def _on_secret(self, login: Login) -> None:
+        if login.refusal or not self.session.user.renew(login.user):
+            raise NotAllowed("New secret was refused by one of the backends")
+        self.broker.changed()
+        self.output.write_method(0, ConnectionUpdateSecretOk())
 
     def _begin_running(self, handshake: Handshake) -> None:
         session = self.session

@@ -1,17 +1,18 @@
 """The first minutes of a connection: protocol header, login, tuning, choosing a virtual host.
 
-States, each left by one method of the client: starting (start-ok), securing (secure-ok, unused by our mechanisms), tuning
-(tune-ok), opening (open), then the connection runs and this object is dropped.
+States, each left by one method of the client: starting (start-ok), securing (the login is decided, by others perhaps, and
+later), tuning (tune-ok), opening (open), then the connection runs and this object is dropped.
 
 RabbitMQ: an error before the client is trusted gets no answer, only a delay and the end of the connection; a refused
 login gets one if the client can take it (authentication_failure_close), as does everything after tune-ok.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 from leveret import __version__
 from leveret.broker.access import User, is_loopback
 from leveret.broker.broker import Broker
+from leveret.broker.login import Login
 from leveret.broker.settings import RABBITMQ_VERSION
 from leveret.broker.vhost import VirtualHost
 from leveret.errors import AccessRefused, AMQPError, ChannelError, CommandInvalid, NotAllowed, SyntaxFault
@@ -91,6 +92,7 @@ class Handshake:
         "frame_max",
         "header",
         "heartbeat_s",
+        "login",
         "mechanism",
         "peer",
         "state",
@@ -107,6 +109,8 @@ class Handshake:
         self.header = b""
         self.state = "starting"
         self.mechanism = ""
+        # While it is not decided, the client waits.
+        self.login: Login | None = None
         self.client_properties: dict[str, Any] = {}
         self.capabilities: dict[str, Any] = {}
         self.channel_max = broker.settings.channel_max
@@ -136,7 +140,7 @@ class Handshake:
             self._on_connection_tune_ok(method)
             return None
         if self.state == "opening" and isinstance(method, ConnectionOpen):
-            self.vhost = self._broker.vhost(method.virtual_host, self.user)
+            self.vhost = self._broker.vhost(method.virtual_host, self.user, self.peer.host)
             self.state = "running"
             return None
         raise ChannelError(f"unexpected method in connection state {self.state}")
@@ -147,37 +151,65 @@ class Handshake:
             return True
         return isinstance(error, AccessRefused) and self.capabilities.get("authentication_failure_close") is True
 
-    def _on_connection_start_ok(self, m: ConnectionStartOk) -> Method:
+    def _on_connection_start_ok(self, m: ConnectionStartOk) -> Method | None:
         self.client_properties = m.client_properties
         capabilities = m.client_properties.get("capabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self.mechanism = m.mechanism
         self.state = "securing"
-        self.user = self._login(m) if self.peer.user is None else self.peer.user
+        if self.peer.user is not None:
+            self.user = self.peer.user
+        elif m.mechanism == EXTERNAL:
+            self.user = self._user_of_certificate()
+        else:
+            self.login = self._begin_login(m)
+            return self.logged_in() if self.login.done else None
+        return self._tune()
+
+    def logged_in(self) -> Method:
+        """What follows on the login, which is decided."""
+        login = self.login
+        assert login is not None
+        self.login = None
+        self._broker.churn.logins.count(PROTOCOL, self.peer.host, login.name, succeeded=not login.refusal)
+        if login.refusal:
+            self._refuse(f"{self.mechanism} login refused: user '{login.name}' {login.refusal}")
+        self.user = login.user
+        return self._tune()
+
+    def _tune(self) -> Method:
         self.state = "tuning"
         settings = self._broker.settings
         return ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
 
-    def _login(self, m: ConnectionStartOk) -> User:
-        """The user whose name and password these are; counted, also if there is none."""
+    def _begin_login(self, m: ConnectionStartOk) -> Login:
+        """Have it decided whether that is the name and the password of a user."""
+        try:
+            name, password = credentials(m.mechanism, m.response)
+        except SyntaxFault:
+            self._broker.churn.logins.count(PROTOCOL, self.peer.host, "", succeeded=False)
+            raise
+        login = Login(self._broker, name, password, self.peer.host)
+        login.begin(self._broker.now)
+        return login
+
+    def _user_of_certificate(self) -> User:
+        """The user whom the client's certificate logs in; counted, also if there is none."""
         logins, name = self._broker.churn.logins, ""
         try:
-            if m.mechanism == EXTERNAL:
-                name = self._certificate_name()
-                user = self._known_user(m.mechanism, name, None)
-            else:
-                name, password = credentials(m.mechanism, m.response)
-                user = self._known_user(m.mechanism, name, password)
+            name = self._certificate_name()
+            user = self._known_user(name)
         except Refused as refused:
             logins.count(PROTOCOL, self.peer.host, name, succeeded=False)
-            raise AccessRefused(
-                f"Login was refused using authentication mechanism {m.mechanism}. For details see the broker logfile."
-            ) from refused
-        except SyntaxFault:
-            logins.count(PROTOCOL, self.peer.host, name, succeeded=False)
-            raise
+            self._refuse(str(refused))
         logins.count(PROTOCOL, self.peer.host, name, succeeded=True)
         return user
+
+    def _refuse(self, reason: str) -> NoReturn:
+        """Refuse the login. The client is not told why."""
+        raise AccessRefused(
+            f"Login was refused using authentication mechanism {self.mechanism}. For details see the broker logfile."
+        ) from Refused(reason)
 
     def _certificate_name(self) -> str:
         """The user whom the client's certificate logs in."""
@@ -191,13 +223,13 @@ class Handshake:
             raise Refused(f"{EXTERNAL} login refused: no name found")
         return name
 
-    def _known_user(self, mechanism: str, name: str, password: bytes | None) -> User:
-        """The user of this name, if that is the password; with None, who they are is known already."""
+    def _known_user(self, name: str) -> User:
+        """The user of this name, who is known to be the one."""
         user = self._broker.users.get(name)
-        if user is None or not (password is None or user.has_password(password)):
-            raise Refused(f"{mechanism} login refused: user '{name}' - invalid credentials")
+        if user is None:
+            raise Refused(f"{EXTERNAL} login refused: user '{name}' - invalid credentials")
         if user.loopback_only and not is_loopback(self.peer.host):
-            raise Refused(f"{mechanism} login refused: user '{name}' can only connect via localhost")
+            raise Refused(f"{EXTERNAL} login refused: user '{name}' can only connect via localhost")
         return user
 
     def _on_connection_tune_ok(self, m: ConnectionTuneOk) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.broker.budget import Budget
+from leveret.broker.login import Login
 from leveret.broker.queue import Queue
 from leveret.broker.queue_tasks import Discard
 from leveret.broker.storage import Storage
@@ -99,6 +100,22 @@ class AfterAnswers(Task):
         return True
 
 
+class AfterLogin(Task):
+    """Done when a login is decided."""
+
+    __slots__ = ("_done", "_login")
+
+    def __init__(self, login: Login, done: Callable[[], None]) -> None:
+        self._login = login
+        self._done = done
+
+    def run(self, budget: Budget) -> bool:
+        if not self._login.done:
+            return False
+        self._done()
+        return True
+
+
 class Failure(Task):
     """A method has failed while answers to those before it waited: it fails when they are given."""
 
@@ -115,8 +132,8 @@ class Failure(Task):
 
 
 def awaits_storage(task: Task | None) -> bool:
-    """Whether it goes on only when storage has written or read something."""
-    return isinstance(task, AfterSync | AfterPage | AfterRemoval | AfterAnswers | Failure)
+    """Whether it goes on only when storage has written or read something, or, as a login, when it is told to."""
+    return isinstance(task, AfterSync | AfterPage | AfterRemoval | AfterAnswers | AfterLogin | Failure)
 
 
 def abandon_pending(session: "Session") -> None:

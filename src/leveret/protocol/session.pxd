@@ -11,6 +11,7 @@ cdef class Session:
     cdef public object rights
     cdef public object on_shut
     cdef public str connection_name
+    cdef public str address
     cdef public Output output
     cdef public long long now
     cdef public Py_ssize_t reads

@@ -39,6 +39,7 @@ class Session:
     __slots__ = (
         "_prune_at",
         "_told",
+        "address",
         "answers",
         "blocked",
         "broker",
@@ -69,6 +70,7 @@ class Session:
         self.broker = broker
         self.output = output
         self.connection_name = ""
+        self.address = ""
         self.on_shut: Callable[[str], None] | None = None
         self.now = 0
         self.method_index = 0
@@ -93,6 +95,7 @@ class Session:
         self.rights = user.rights_in(vhost.name)
         self.on_shut = on_shut
         self.broker.churn.connections_opened += 1
+        self.broker.connections.add(self.address)
         user.clients[self] = None
         vhost.clients[self] = None
         self.broker.events.add("connection.created", vhost.name, self.connection_name)
@@ -103,6 +106,7 @@ class Session:
             self.on_shut = None
             self.user.clients.pop(self, None)
             self.vhost.clients.pop(self, None)
+            self.broker.connections.remove(self.address)
             self.broker.events.add("connection.closed", self.vhost.name, self.connection_name)
 
     def shut(self, reason: str) -> None:

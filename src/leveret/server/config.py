@@ -9,10 +9,17 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from leveret.auth.http_backend import HttpBackendSettings
+from leveret.auth.oauth2_settings import OAuth2Settings
+from leveret.broker.node_limit import NodeLimits
 from leveret.broker.pages import Sizes
+from leveret.broker.password import ARGON2ID, SHA256, SHA512
+from leveret.broker.patterns import PATTERN_MAX
+from leveret.broker.seal import BadSeal, Seal
 from leveret.broker.settings import Settings
 from leveret.definitions.settings import Definitions
 from leveret.server.alarms import memory_limit
+from leveret.server.proxy_protocol import Networks, networks_of
 from leveret.server.tls_settings import TlsSettings
 
 PREFIX = "LEVERET_"
@@ -21,6 +28,11 @@ TLS_PREFIX = "tls_"
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
+
+# 0 is without limit.
+Limit = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+
+HASHINGS = {"sha256": SHA256, "sha512": SHA512, "argon2id": ARGON2ID}
 
 # What part of `memory_watermark` queues with consumers may have beyond their windows, at most.
 SHARED_PART = 16
@@ -39,6 +51,8 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     management_request_timeout: Milliseconds = 10_000
     management_idle_timeout: Milliseconds = 60_000
     management_path_prefix: Annotated[str, msgspec.Meta(pattern=r"^(/[A-Za-z0-9._~-]+)*$")] = ""
+    management_cors_origins: str = ""
+    management_hsts: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 31_536_000
     data_dir: str = "leveret-data"
     storage: Literal["disk", "memory"] = "disk"
     sync: Literal["always", "os"] = "always"
@@ -64,7 +78,41 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     load_definitions: str = ""
     skip_unsupported: bool = False
     track_auth_attempt_source: bool = False
+    event_exchange: bool = False
+    secrets_key_file: str = ""
+    proxy_protocol_from: str = ""
+    connection_max: Limit = 0
+    connection_max_per_address: Limit = 0
+    queue_max: Limit = 0
+    exchange_max: Limit = 0
+    binding_max_per_exchange: Limit = 0
+    consumer_max_per_channel: Limit = 0
+    pattern_length_max: Annotated[int, msgspec.Meta(ge=1, le=PATTERN_MAX)] = PATTERN_MAX
+    management_body_max: Annotated[int, msgspec.Meta(ge=1, le=1 << 30)] = 20 << 20
+    management_head_max: Annotated[int, msgspec.Meta(ge=512, le=1 << 20)] = 65_536
+    management_requests_per_second: Limit = 0
+    login_failures: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 20
+    password_hashing: Literal["sha256", "sha512", "argon2id"] = "sha256"
+    password_length_min: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     tls: TlsSettings = TlsSettings()
+    oauth2: OAuth2Settings = OAuth2Settings()
+    auth_http: HttpBackendSettings = HttpBackendSettings()
+
+    @property
+    def cors_origins(self) -> tuple[str, ...]:
+        """The origins whose pages may use the API."""
+        return tuple(self.management_cors_origins.replace(",", " ").split())
+
+    @property
+    def proxies(self) -> Networks:
+        """Who says by the PROXY protocol whose connection it is."""
+        return networks_of(self.proxy_protocol_from)
+
+    def __post_init__(self) -> None:
+        try:
+            networks_of(self.proxy_protocol_from)
+        except ValueError as error:
+            raise ValueError(f"no addresses: {error}") from None
 
     def settings(self) -> Settings:
         """What the model and the protocol need of it."""
@@ -79,11 +127,24 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         settings.drop_to_unknown_exchange = self.unknown_exchange == "drop"
         settings.epoch_expiration = self.expiration == "epoch"
         settings.track_auth_attempt_source = self.track_auth_attempt_source
+        settings.login_failures = self.login_failures
+        settings.password_hashing = HASHINGS[self.password_hashing]
+        settings.password_length_min = self.password_length_min
+        settings.limits = NodeLimits(
+            connections=self.connection_max,
+            connections_of_address=self.connection_max_per_address,
+            queues=self.queue_max,
+            exchanges=self.exchange_max,
+            bindings_of_exchange=self.binding_max_per_exchange,
+            consumers_of_channel=self.consumer_max_per_channel,
+            pattern_length=self.pattern_length_max,
+        )
         settings.certificate_login = (
             self.tls.ssl_cert_login_from,
             self.tls.ssl_cert_login_san_type,
             self.tls.ssl_cert_login_san_index,
         )
+        settings.seal = Seal(_key_in(self.secrets_key_file) if self.secrets_key_file else None)
         memory = memory_limit(self.memory_watermark)
         settings.reserved_size_max = memory // RESERVED_PART
         shared = min(self.shared_window_size, memory // SHARED_PART)
@@ -94,6 +155,13 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
 
 # Not the names of servers, which are a table too.
 TLS_NAMES = set(TlsSettings.__struct_fields__) - {"names"}
+
+
+def _key_in(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise BadSeal(f"cannot read {file}: {error.strerror}") from None
 
 
 class BadSetting(Exception):
@@ -166,7 +234,7 @@ def _from_file(file: str | None) -> dict[str, Any]:
 
 
 def _from_environment(environment: dict[str, str]) -> dict[str, object]:
-    known = set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls"}
+    known = set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls", "oauth2", "auth_http"}
     found: dict[str, object] = {}
     tls: dict[str, str] = {}
     for variable, value in environment.items():

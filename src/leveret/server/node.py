@@ -8,11 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leveret.auth.audit import Audit
+from leveret.auth.chain import LoginChain
+from leveret.auth.http_backend import HttpBackend
+from leveret.auth.oauth2 import OAuth2
+from leveret.auth.session import Sessions
 from leveret.broker.broker import Broker, add_guest
+from leveret.broker.password import check_hashing
 from leveret.definitions.file import BadFile, read_file
 from leveret.definitions.file_import import Choices, import_definitions
 from leveret.definitions.settings import apply
 from leveret.protocol.peer import Peer
+from leveret.server import proxy_protocol
 from leveret.server.alarms import SEGMENTS_MIN, Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
 from leveret.server.clock import now_ms
 from leveret.server.config import Config
@@ -48,6 +55,9 @@ class Node:
         self.started_at = now_ms()
         # First: who has made a mistake in it hears so before a folder is opened.
         self.tls = Tls(config.tls) if config.tls.wanted else None
+        check_hashing(config.settings().password_hashing)
+        self._oauth2 = OAuth2(config.oauth2) if config.oauth2.wanted else None
+        self._http_logins = HttpBackend(config.auth_http) if config.auth_http.wanted else None
         self._opened = None if config.storage == "memory" else open_store(config)
         try:
             self.broker = configured_broker(config, self._opened)
@@ -70,6 +80,9 @@ class Node:
         self._alarms: Alarms | None = None
         self._outbox: Outbox | None = None
         self.shovels: ShovelSupervisor | None = None
+        self.logins: LoginChain | None = None
+        self.sessions = Sessions()
+        self.audit = Audit(self.broker, config.event_exchange)
 
     async def start(self) -> None:
         """Listen, or CannotListen."""
@@ -86,12 +99,14 @@ class Node:
         def transport(endpoint: Endpoint | None = None, inner: Peer | None = None) -> Transport:
             return Transport(self.broker, buffer, outbox, alarms, self.transports, loop, endpoint, inner)
 
+        self.logins = LoginChain(self.broker, loop, self._oauth2, self._http_logins, now_ms, self.do)
         if self.tls is not None:
             self.tls.start()
         try:
             await self._listen(transport)
         except BaseException:
             await self._close_listeners()
+            self.logins.close()
             if self.tls is not None:
                 self.tls.close()
             if self._opened is not None:
@@ -130,7 +145,9 @@ class Node:
 
     def factory(self, endpoint: Endpoint, factory: Factory) -> Factory:
         """Makes the protocols of clients that come in there, in TLS if that is what is spoken."""
-        return self.tls.over(factory) if endpoint.tls and self.tls is not None else factory
+        if endpoint.tls and self.tls is not None:
+            factory = self.tls.over(factory)
+        return proxy_protocol.over(factory, self._config.proxies)
 
     async def _close_listeners(self) -> None:
         for listener in self._listeners:
@@ -207,6 +224,8 @@ class Node:
             self._alarms.close()
         if self._outbox is not None:
             self._outbox.close()
+        if self.logins is not None:
+            self.logins.close()
         if self._opened is not None:
             await self._finish_tasks()
             self._opened.close()

@@ -115,6 +115,7 @@ class Transport(asyncio.BufferedProtocol):
         else:
             self.peer = self.local = (peer.host, 0)
         self.connection = Connection(self._broker, peer, self._wake, now_ms())
+        self.connection.on_login = self._logged_in
         self._all.add(self)
         self._set_timer(self.connection)
         log.debug("%s: accepted", peer.name)
@@ -190,6 +191,10 @@ class Transport(asyncio.BufferedProtocol):
         if vhost is not None:
             vhost.received_bytes += self.received_bytes
             vhost.sent_bytes += self.sent_bytes
+
+    def _logged_in(self) -> None:
+        """A login that took its time is decided."""
+        self._outbox.again(self)
 
     # The outbox's calls
 

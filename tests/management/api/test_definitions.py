@@ -11,7 +11,7 @@ from tests.bench.brokers import free_ports, rabbitmq
 from tests.management.support import Http, Running
 from tests.server.support import PATIENCE
 
-from leveret.broker.access import hash_password
+from leveret.broker.password import hash_password
 from leveret.wire import spec
 
 

@@ -123,9 +123,9 @@ def test_what_is_for_clusters_is_accepted(http: Http) -> None:
 def test_settings_in_use_are_shown_without_passwords(tmp_path: Path) -> None:
     """SPEC §9.1: config/effective"""
     file = tmp_path / "leveret.toml"
-    file.write_text('heartbeat = 7\n[[users]]\nname = "u"\npassword = "secret"\ntags = ["administrator"]\n')
+    file.write_text('heartbeat = 7\n[[users]]\nname = "u"\npassword = "hidden-word"\ntags = ["administrator"]\n')
     with Running(tmp_path, "--management-port", "0", "--config", str(file)) as broker:
-        answer = broker.http("u", "secret").ask("GET", "/api/config/effective")
+        answer = broker.http("u", "hidden-word").ask("GET", "/api/config/effective")
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
     assert b"\nheartbeat = 7\n" in answer.body
-    assert b"secret" not in answer.body
+    assert b"hidden-word" not in answer.body

@@ -11,7 +11,7 @@ import pytest
 from tests.management.amqp import connected
 from tests.management.support import Http, Running
 
-from leveret.broker.access import hash_password
+from leveret.broker.password import hash_password
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_form_logs_in_and_sets_the_cookie(broker: Running, http: Http, user: str
     answer = nobody.ask("POST", "/api/login", form, {"Content-Type": "application/x-www-form-urlencoded"})
     assert (answer.status, answer.json) == (200, "ok")
     cookie = answer.headers["Set-Cookie"].partition(";")[0]
-    assert base64.b64decode(unquote(cookie.partition("=")[2])).decode() == f"{user}:secret"
+    assert user not in unquote(cookie)
     assert nobody.ask("GET", "/api/whoami", headers={"Cookie": cookie}).json["name"] == user
     for name, password in ((user, "wrong"), ("nobody", "x"), ("", "")):
         form = urlencode({"username": name, "password": password}).encode()

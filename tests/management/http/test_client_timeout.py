@@ -11,9 +11,9 @@ import pytest
 from tests.management.support import Running
 from tests.server.support import PATIENCE, eventually
 
-from leveret.management.http.client_timeout import BODY_S, TimedClient, TimeLimits, client_of
+from leveret.management.http.client_timeout import BODY_S, ClientLimits, TimedClient, client_of
 
-LIMITS = TimeLimits(request_ms=10_000, idle_ms=60_000)
+LIMITS = ClientLimits(request_ms=10_000, idle_ms=60_000)
 
 
 class Clock:

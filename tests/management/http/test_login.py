@@ -203,6 +203,9 @@ TABLE: dict[frozenset[str], str] = {
         GET /api/topic-permissions/{vhost}/{user}/{exchange}
         DELETE /api/user-limits/{user}/{name}
         PUT /api/user-limits/{user}/{name}
+        GET /api/tokens
+        POST /api/tokens
+        DELETE /api/tokens/{token}
         GET /api/users
         POST /api/users/bulk-delete
         GET /api/users/without-permissions

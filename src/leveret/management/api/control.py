@@ -2,7 +2,9 @@
 
 import logging
 
+from leveret.broker.login import LOCAL_ONLY, Login
 from leveret.management.http.answer import bad_request, done
+from leveret.management.http.login import decided
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, Result, Route
 
@@ -35,11 +37,11 @@ def put_settings(request: Request) -> Result:
     return done()
 
 
-def authenticate(request: Request) -> Result:
+async def authenticate(request: Request) -> Result:
     """Check a user's password."""
     name, password = request.need("name", "password")
-    user = request.broker.users.get(str(name))
-    return {"ok": user is not None and user.has_password(str(password).encode())}
+    login = await decided(Login(request.broker, str(name), str(password).encode(), ""))
+    return {"ok": login.refusal in ("", LOCAL_ONLY)}
 
 
 ROUTES = [

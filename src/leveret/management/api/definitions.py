@@ -109,7 +109,7 @@ async def carry_out(request: Request, steps: Iterator[None]) -> None:
     def take_some() -> bool:
         return sum(1 for _ in islice(steps, STEPS)) == STEPS
 
-    while request.node.do(take_some):
+    while request.node.do(request.attributed(take_some)):
         await asyncio.sleep(0)
     await request.synced()
 

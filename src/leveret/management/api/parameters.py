@@ -1,5 +1,6 @@
 """Runtime parameters of vhosts, and those of the whole broker."""
 
+from leveret.broker.shovel import COMPONENT
 from leveret.errors import PreconditionFailed
 from leveret.management.api.policies import invalid, vhost_to_change
 from leveret.management.http.answer import Answer, created, done, not_found
@@ -8,14 +9,31 @@ from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.request import Request
 from leveret.management.http.route import GLOBAL_POLICYMAKER, POLICYMAKER, Result, Route
+from leveret.uri import without_credentials
 
 Parameter = tuple[str, str, str, Json]
+URIS = ("src-uri", "dest-uri")
 
 
-def parameter_view(parameter: Parameter) -> JsonObject:
-    """A parameter as the API shows it."""
+def parameter_view(request: Request, parameter: Parameter) -> JsonObject:
+    """A parameter as the API shows it: names and passwords of a shovel's URIs to administrators only."""
     vhost, component, name, value = parameter
+    if component == COMPONENT and not request.has_tag("administrator"):
+        value = shown_definition(value)
     return {"vhost": vhost, "component": component, "name": name, "value": value}
+
+
+def shown_definition(value: Json) -> Json:
+    """A shovel's definition without names and passwords."""
+    if not isinstance(value, dict):
+        return value
+    return {key: shown_uris(found) if key in URIS else found for key, found in value.items()}
+
+
+def shown_uris(found: Json) -> Json:
+    if isinstance(found, list):
+        return [shown_uris(one) for one in found]
+    return without_credentials(found) if isinstance(found, str) else found
 
 
 def get_parameters(request: Request) -> Answer:
@@ -27,7 +45,9 @@ def get_parameters(request: Request) -> Answer:
         for (component, name), value in vhost.parameters.all().items()
         if wanted in (None, component)
     ]
-    return answer_list(request.query, found, parameter_view, lambda parameter: parameter[:3])
+    return answer_list(
+        request.query, found, lambda parameter: parameter_view(request, parameter), lambda parameter: parameter[:3]
+    )
 
 
 def find_parameter(request: Request) -> Parameter:
@@ -42,7 +62,7 @@ def find_parameter(request: Request) -> Parameter:
 
 def get_parameter(request: Request) -> Result:
     """One runtime parameter."""
-    return select_columns(request.query, parameter_view(find_parameter(request)))
+    return select_columns(request.query, parameter_view(request, find_parameter(request)))
 
 
 async def put_parameter(request: Request) -> Result:

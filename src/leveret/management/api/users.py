@@ -1,10 +1,11 @@
 """Users, their logins and their passwords."""
 
-import base64
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs
 
-from leveret.broker.access import User, hash_password
+from leveret.auth.session import LIFETIME_MS
+from leveret.broker.access import User
 from leveret.broker.logins import Attempts
+from leveret.broker.password import check_password_length, hash_password, is_slow
 from leveret.definitions.user import put_user as put
 from leveret.errors import PreconditionFailed
 from leveret.management.http.answer import Answer, bad_request, created, done
@@ -13,8 +14,10 @@ from leveret.management.http.json_names import as_text
 from leveret.management.http.list_answer import answer_list
 from leveret.management.http.list_query import select_columns
 from leveret.management.http.login import COOKIE, counted, known_user
+from leveret.management.http.origin import check_origin
 from leveret.management.http.request import Request
 from leveret.management.http.route import ADMINISTRATOR, ANYONE, MONITOR, Result, Route
+from leveret.server.clock import now_ms
 
 
 def user_view(user: User) -> JsonObject:
@@ -54,10 +57,22 @@ async def put_user(request: Request) -> Result:
     name = request.name("user")
     existed = name in request.broker.users
     try:
-        await request.change(put, request.broker, name, request.body, by=request.user.name)
+        found = await hashed_elsewhere(request, request.body)
+        await request.change(put, request.broker, name, found, by=request.user.name)
     except PreconditionFailed as error:
         raise bad_request(str(error)) from None
     return created(existed)
+
+
+async def hashed_elsewhere(request: Request, body: JsonObject) -> JsonObject:
+    """What is said of a user, with its password hashed already if that takes long."""
+    settings, password = request.broker.settings, body.get("password")
+    if not is_slow(settings.password_hashing) or not password or "password_hash" in body or request.node.logins is None:
+        return body
+    check_password_length(str(password), settings.password_length_min)
+    hashed = await request.node.logins.slow_check.hash(str(password))
+    found = {key: value for key, value in body.items() if key != "password"}
+    return found | {"password_hash": hashed, "hashing_algorithm": settings.password_hashing}
 
 
 async def delete_user(request: Request) -> Result:
@@ -91,14 +106,17 @@ def get_auth(request: Request) -> Result:
     return {"oauth_enabled": False}
 
 
-def post_login(request: Request) -> Result:
+async def post_login(request: Request) -> Result:
     """Log in with a form; the answer sets the web page's cookie."""
+    check_origin("POST", request.headers, False, ())
     form = parse_qs(request.body_octets.decode("utf-8", "surrogateescape"), keep_blank_values=True)
     name, password = (form.get(key, [""])[0] for key in ("username", "password"))
     with counted(request.broker, name, request.peer):
-        known_user(request.broker, name, password, request.peer)
-    value = base64.b64encode(f"{name}:{password}".encode("utf-8", "surrogateescape")).decode()
-    cookie = f"{COOKIE}={quote(value, safe='')}; Path=/; HttpOnly; SameSite=Strict"
+        user = await known_user(request.broker, name, password, request.peer)
+    secure = "; Secure" if request.secure else ""
+    value = request.node.sessions.begin(user, now_ms())
+    request.node.audit.say("session.created", "ok", name=name, address=request.peer)
+    cookie = f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={LIFETIME_MS // 1000}{secure}"
     return Answer("ok", headers={"Set-Cookie": cookie})
 
 

@@ -15,6 +15,7 @@ KINDS = {
     404: "not_found",
     405: "method_not_allowed",
     413: "payload_too_large",
+    429: "too_many_requests",
     500: "internal_server_error",
     503: "service_unavailable",
 }
@@ -90,14 +91,15 @@ class StreamAnswer(Answer):
 class Refused(Exception):
     """A request that cannot be met, and the answer to it."""
 
-    def __init__(self, status: int, reason: str, kind: str = "") -> None:
+    def __init__(self, status: int, reason: str, kind: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(reason)
+        self.headers = headers
         self.status = status
         self.reason = reason
         self.kind = kind or KINDS.get(status, HTTPStatus(status).phrase.lower().replace(" ", "_"))
 
     def answer(self) -> Answer:
-        return Answer({"error": self.kind, "reason": self.reason}, self.status)
+        return Answer({"error": self.kind, "reason": self.reason}, self.status, self.headers)
 
 
 def bad_request(reason: str) -> Refused:

@@ -22,13 +22,18 @@ WAITING, READING, ANSWERING = 0, 1, 2
 # For the whole of a body, however steadily it comes.
 BODY_S = 300.0
 
+HEAD_END = b"\r\n\r\n"
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
 log = logging.getLogger("leveret.http")
 
 
-class TimeLimits:
-    """In seconds: for the head of a request, and for silence."""
+class ClientLimits:
+    """In seconds: for the head of a request, and for silence. In octets: how long a head may be."""
 
-    def __init__(self, request_ms: int, idle_ms: int) -> None:
+    def __init__(self, request_ms: int, idle_ms: int, head_max: int = 1 << 16, body_max: int = 20 << 20) -> None:
+        self.head_max = head_max
+        self.body_max = body_max
         self.request_s = request_ms / 1000
         self.idle_s = idle_ms / 1000
 
@@ -36,7 +41,7 @@ class TimeLimits:
 class TimedClient(asyncio.Protocol):
     """One client, whose requests are the inner protocol's to answer. It is among `all_of_them` while it is connected."""
 
-    def __init__(self, inner: asyncio.Protocol, limits: TimeLimits, all_of_them: "set[TimedClient]") -> None:
+    def __init__(self, inner: asyncio.Protocol, limits: ClientLimits, all_of_them: "set[TimedClient]") -> None:
         self._inner = inner
         self._all = all_of_them
         self._limits = limits
@@ -48,6 +53,11 @@ class TimedClient(asyncio.Protocol):
         self._since = self._heard_at = self._loop.time()
         self._head_since: float | None = self._since
         self._unsent = 0
+        # Of the head that comes: octets, the last of them, whether it is complete, and whether it is the first one.
+        self._head_size = 0
+        self._head_rest = b""
+        self._head_seen = False
+        self._first = True
         self._new = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -65,7 +75,21 @@ class TimedClient(asyncio.Protocol):
         if self._doing == WAITING and self._head_since is None:
             self._head_since = self._heard_at
             self._look()
+        if not self._head_seen and self._transport is not None and self._is_too_large(data):
+            self._transport.write(TOO_LARGE)
+            self._transport.close()
+            return
         self._inner.data_received(data)
+
+    def _is_too_large(self, data: bytes) -> bool:
+        """Whether the head of a request goes on for too long."""
+        if HEAD_END in self._head_rest + data:
+            self._head_seen = True
+            return False
+        self._head_rest = (self._head_rest + data)[1 - len(HEAD_END) :]
+        self._head_size += len(data)
+        # Behind a refusal the rest of a body may still come.
+        return self._head_size > self._limits.head_max + (0 if self._first else self._limits.body_max)
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received()
@@ -91,6 +115,7 @@ class TimedClient(asyncio.Protocol):
             yield
         finally:
             self._head_since = None
+            self._head_size, self._head_rest, self._head_seen, self._first = 0, b"", False, False
             self._begin(WAITING)
 
     @contextmanager

@@ -44,10 +44,13 @@ def described(routes: Iterable[Route]) -> JsonObject:
         },
         "paths": dict(sorted(paths.items())),
         "components": {
-            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
             "schemas": {"Error": ERROR},
         },
-        "security": [{"basic": []}],
+        "security": [{"basic": []}, {"bearer": []}],
     }
 
 

@@ -1,6 +1,7 @@
 """One request as the routes see it: who makes it, for what, with which body; and the broker it is made to."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import msgspec
@@ -31,7 +32,19 @@ _decode = msgspec.json.Decoder().decode
 class Request:
     """A request of a user who may make it. `path` has the parts of the path that have names, `query` what follows it."""
 
-    __slots__ = ("_body", "_user", "body_octets", "broker", "headers", "node", "path", "peer", "query", "statistics")
+    __slots__ = (
+        "_body",
+        "_user",
+        "body_octets",
+        "broker",
+        "headers",
+        "node",
+        "path",
+        "peer",
+        "query",
+        "secure",
+        "statistics",
+    )
 
     def __init__(
         self,
@@ -42,6 +55,7 @@ class Request:
         query: Mapping[str, str],
         headers: Mapping[str, str] = NO_HEADERS,
         peer: str = "",
+        secure: bool = False,
     ) -> None:
         self.node = node
         self.broker: Broker = node.broker
@@ -52,6 +66,8 @@ class Request:
         self.headers = headers
         # The address from which it comes.
         self.peer = peer
+        # Whether it came in TLS.
+        self.secure = secure
         self.body_octets = b""
         self._body: dict[str, Json] | None = None
 
@@ -158,7 +174,13 @@ class Request:
 
     async def change(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Call what changes the model; return when that is on disk."""
-        return await self.node.change(lambda: function(*arguments, **options))
+        return await self.node.change(self.attributed(lambda: function(*arguments, **options)))
+
+    def attributed(self, function: Callable[[], T]) -> Callable[[], T]:
+        """The same function; what it changes is done by who makes this request."""
+
+        by = "" if self._user is None else self._user.name
+        return partial(self.node.audit.call, function, by, self.peer or "local")
 
     async def synced(self) -> None:
         """Return when all that was changed is on disk."""

@@ -5,11 +5,12 @@ import logging
 from aiohttp import web
 
 from leveret.management.http.answer import Answer, LargeAnswer, Refused
-from leveret.management.http.login import PAGE_HEADER, REALM
+from leveret.management.http.login import REALM
+from leveret.management.http.origin import PAGE_HEADER
 from leveret.management.http.pause import Pause
 
 CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
-HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin", "X-Content-Type-Options": "nosniff"}
+HEADERS = {"Cache-Control": "no-cache", "Vary": "accept, accept-encoding, origin"}
 
 log = logging.getLogger("leveret.http")
 
