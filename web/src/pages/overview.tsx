@@ -282,7 +282,7 @@ function NodesCard(): JSX.Element {
     >
       <Shown of={nodes} what="The nodes">
         {(list) => (
-          <table class="table list">
+          <table class="table list node-table">
             <thead>
               <tr>
                 <th>Node</th>

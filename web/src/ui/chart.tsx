@@ -147,7 +147,8 @@ function make(element: HTMLElement, latest: { current: ChartProps }, setAt: (at:
           size: 22,
           gap: 4,
           space: 64,
-          values: (_, ticks) => ticks.map((tick) => clock(tick * 1000, latest.current.span <= 600)),
+          values: (self, ticks) =>
+            ticks.map((tick) => (nearEnd(self, tick) ? null : clock(tick * 1000, latest.current.span <= 600))),
         },
         {
           stroke: axis,
@@ -185,6 +186,12 @@ function make(element: HTMLElement, latest: { current: ChartProps }, setAt: (at:
     element,
   );
   return plot;
+}
+
+/** Whether a label would be cut off at the right edge. */
+function nearEnd(self: UPlot, tick: number): boolean {
+  const { min, max } = self.scales.x ?? {};
+  return typeof min === "number" && typeof max === "number" && max - tick < (max - min) * 0.06;
 }
 
 /** What was dragged over, or all of its time until now. */

@@ -36,12 +36,12 @@ export function useTrap(close: () => void) {
       box.current?.querySelector<HTMLElement>("[data-focus]") ?? box.current?.querySelector<HTMLElement>(FOCUSABLE);
     first?.focus();
     // Focus may be lost to the page, as when a button that had it is gone.
-    const escape = (event: KeyboardEvent) => {
+    const onEscape = (event: KeyboardEvent) => {
       if (event.key === "Escape" && !event.defaultPrevented) close();
     };
-    document.addEventListener("keydown", escape);
+    document.addEventListener("keydown", onEscape);
     return () => {
-      document.removeEventListener("keydown", escape);
+      document.removeEventListener("keydown", onEscape);
       before?.focus?.();
     };
   }, []);

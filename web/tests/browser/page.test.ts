@@ -260,8 +260,8 @@ describe("exchanges", () => {
     await visit("/exchanges/%2F/amq.topic");
     await page.getByLabel("Routing key").fill("order.created.eu");
     await page.getByRole("heading", { name: "Goes to 1 queue" }).waitFor();
-    expect(await page.locator(".answer li:not(.no)").innerText()).toContain("to.created");
-    expect(await page.locator(".answer li.no", { hasText: "to.paid" }).locator(".miss").innerText()).toBe("paid");
+    expect(await page.locator(".answer li:not(.no)").textContent()).toContain("to.created");
+    expect(await page.locator(".answer li.no", { hasText: "to.paid" }).locator(".miss").textContent()).toBe("paid");
     expect((await queue("to.created")).messages).toBe(0);
     expect(page.url()).toContain("key=order.created.eu");
   });
@@ -439,7 +439,7 @@ describe("names that would be markup", () => {
     await page.locator(".palette li", { hasText: EVIL }).first().waitFor();
     await page.keyboard.press("Escape");
     await visit(`/queues/%2F/${name}?tab=messages&message=0`);
-    expect(await page.locator(".drawer").innerText()).toContain(EVIL);
+    expect(await page.locator(".drawer").textContent()).toContain(EVIL);
   });
 });
 

@@ -1,5 +1,7 @@
 """What the web page needs to know of who looks at it, and the end of its login."""
 
+from http.cookies import SimpleCookie
+
 from leveret import __version__
 from leveret.management.api.permissions import permission_view
 from leveret.management.http.answer import Answer
@@ -25,7 +27,10 @@ def get_session(request: Request) -> JsonObject:
 
 
 def delete_login(request: Request) -> Answer:
-    """Log out: the web page's cookie is taken back."""
+    """Log out: the web page's cookie is taken back, and good for nothing any more."""
+    cookie = SimpleCookie(request.headers.get("Cookie", "")).get(COOKIE)
+    if cookie is not None:
+        request.node.sessions.end(cookie.value)
     return Answer(None, 204, {"Set-Cookie": f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"})
 
 
