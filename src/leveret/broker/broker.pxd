@@ -20,6 +20,8 @@ cdef class Broker:
     cdef public object on_shovel
     cdef public object on_command
     cdef public bint follows
+    cdef public object propose
+    cdef public object on_unneeded
     cdef public long long reserved_size
     cpdef changed(self)
     cpdef record(self, object command)

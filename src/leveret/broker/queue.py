@@ -72,6 +72,7 @@ class Queue:
         "_timers",
         "arguments",
         "auto_delete",
+        "away",
         "backlog",
         "barrier",
         "bindings",
@@ -87,6 +88,7 @@ class Queue:
         "durable",
         "has_cutoffs",
         "hidden",
+        "home",
         "is_queue",
         "keeps_all",
         "ledger",
@@ -138,6 +140,8 @@ class Queue:
         self.unacked_count = 0
         self.unacked_bytes = 0
         self.special = False
+        self.home = ""
+        self.away = False
         self.settings = QueueSettings()
         self.limits: Limits | None = None
         self.policy: Policy | None = None
@@ -441,7 +445,7 @@ class Queue:
         self.rotation.single = settings.single_active_consumer
         self.rotation.in_order = settings.quorum
         something = (self.limits, settings.message_ttl_ms, settings.stay_of, self.barrier)
-        self.special = settings.deduplicates or any(one is not None for one in something)
+        self.special = self.away or settings.deduplicates or any(one is not None for one in something)
         if settings.message_ttl_ms is not None and (self.backlog.count or self.unacked_count):
             self._expiring().shorten(now + settings.message_ttl_ms)
         self._trim()

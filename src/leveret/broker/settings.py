@@ -12,6 +12,7 @@ class Settings:
     __slots__ = (
         "ack_timeout_ms",
         "channel_max",
+        "cluster_name",
         "deliver_synced",
         "drop_to_unknown_exchange",
         "epoch_expiration",
@@ -27,6 +28,8 @@ class Settings:
 
     def __init__(self) -> None:
         self.node_name = "leveret@localhost"
+        # What the cluster is called, if there is one, before it is given another name.
+        self.cluster_name = ""
         self.channel_max = 2047
         self.frame_max = 131_072
         self.heartbeat_s = 60

@@ -48,6 +48,9 @@ class VhostPolicies(Policies):
         """Set a policy; what it matches follows it from now on."""
         policy = Policy(name, pattern, definition, priority, apply_to)
         self.check(policy)
+        known = self.by_name.get(name)
+        if known is not None and known.says_the_same(policy):
+            return
         broker, vhost_name = self._vhost.broker, self._vhost.name
         broker.record(
             SetPolicy(vhost_name, name, pattern, definition, priority, apply_to, self._operator, by=by, at=broker.now)

@@ -40,5 +40,11 @@ def read(broker: Broker, item: Item) -> None:
 
 
 def restore(broker: Broker, vhost: str, name: str, row: Facts) -> None:
-    arguments, at = row["arguments"], broker.now
-    apply(broker, DeclareQueue(vhost, name, True, row["auto_delete"], False, arguments, by=NOBODY, at=at))
+    arguments, at, home = row["arguments"], row.get("at", broker.now), row.get("home", "")
+    apply(broker, DeclareQueue(vhost, name, True, row["auto_delete"], False, arguments, home, by=NOBODY, at=at))
+
+
+def restore_transient(broker: Broker, vhost: str, name: str, row: Facts) -> None:
+    """One of a cluster's, which is there as long as its home."""
+    flags = (False, row["auto_delete"], row["exclusive"])
+    apply(broker, DeclareQueue(vhost, name, *flags, row["arguments"], row["home"], by=NOBODY, at=row["at"]))
