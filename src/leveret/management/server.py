@@ -13,8 +13,10 @@ from aiohttp import web
 from leveret.broker.access import User
 from leveret.errors import AMQPError
 from leveret.management.api import ROUTES
+from leveret.management.api.nodes import node_view
 from leveret.management.http.answer import Answer, LargeAnswer, Refused, StreamAnswer, from_fault
 from leveret.management.http.client_timeout import TimedClient, TimeLimits, client_of
+from leveret.management.http.json import as_json
 from leveret.management.http.login import LocalUser, login
 from leveret.management.http.request import Request
 from leveret.management.http.response import HEADERS, refusal, respond, send_pieces
@@ -59,6 +61,8 @@ class Management:
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen, and return the address. OSError if it cannot."""
         self._sampler.start()
+        if self._node.cluster is not None:
+            self._node.cluster.describe = lambda: as_json(node_view(Request(self._node, self._sampler, None, {}, {})))
         app = self._app([*ROUTES, *endpoint.ROUTES])
         for method in ("GET", "HEAD"):
             app.router.add_route(method, PAGE_PATHS, self._get_page)

@@ -13,11 +13,15 @@ from leveret.broker.pages import Sizes
 from leveret.broker.settings import Settings
 from leveret.definitions.settings import Definitions
 from leveret.server.alarms import memory_limit
+from leveret.server.cluster_settings import ClusterSettings
 
 PREFIX = "LEVERET_"
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
+
+# Flags, and what they are called in the setting `cluster`.
+CLUSTER_FLAGS = {"cluster": "name", "node": "node", "join": "join", "secret_file": "secret_file"}
 
 # What part of `memory_watermark` queues with consumers may have beyond their windows, at most.
 SHARED_PART = 16
@@ -60,6 +64,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     load_definitions: str = ""
     skip_unsupported: bool = False
     track_auth_attempt_source: bool = False
+    cluster: ClusterSettings | None = None
 
     def settings(self) -> Settings:
         """What the model and the protocol need of it."""
@@ -79,6 +84,9 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         shared = min(self.shared_window_size, memory // SHARED_PART)
         settings.sizes = Sizes(self.window_count, self.window_size, self.page_count, self.page_size, shared)
         settings.node_name = f"leveret@{platform.node() or 'localhost'}"
+        if self.cluster is not None:
+            settings.cluster_name = self.cluster.name
+            settings.node_name = self.cluster.node or settings.node_name
         return settings
 
 
@@ -91,8 +99,10 @@ def load(file: str | None, flags: dict[str, Any], environment: dict[str, str] | 
     environment = dict(os.environ) if environment is None else environment
     file = file_of(file, environment)
     values = {}
+    in_file = _from_file(file)
+    flags = with_cluster(flags, in_file.get("cluster"))
     for source, found in (
-        (file or "", _from_file(file)),
+        (file or "", in_file),
         ("the environment", _from_environment(environment)),
         ("the command line", flags),
     ):
@@ -107,6 +117,15 @@ def from_values(values: dict[str, Any], source: str) -> Config:
     for name, value in values.items():
         _check(source, name, value)
     return msgspec.convert(values, Config, strict=False)
+
+
+def with_cluster(flags: dict[str, object], in_file: object) -> dict[str, object]:
+    """Flags of which those about the cluster are one setting, with what the file has of it."""
+    given = {CLUSTER_FLAGS[name]: value for name, value in flags.items() if name in CLUSTER_FLAGS}
+    others = {name: value for name, value in flags.items() if name not in CLUSTER_FLAGS}
+    if given:
+        others["cluster"] = {**(in_file if isinstance(in_file, dict) else {}), **given}
+    return others
 
 
 def file_of(flag: str | None, environment: Mapping[str, str]) -> str | None:
@@ -137,7 +156,7 @@ def _from_file(file: str | None) -> dict[str, Any]:
 
 
 def _from_environment(environment: dict[str, str]) -> dict[str, str]:
-    known = set(Config.__struct_fields__) - set(Definitions.__struct_fields__)
+    known = set(Config.__struct_fields__) - set(Definitions.__struct_fields__) - {"cluster"}
     found = {}
     for variable, value in environment.items():
         name = variable.removeprefix(PREFIX).lower()

@@ -3,6 +3,7 @@
 from leveret.management.api import (
     bindings,
     channels,
+    cluster,
     connections,
     consumers,
     control,
@@ -31,6 +32,7 @@ from leveret.management.http.route import Route
 ROUTES: list[Route] = [
     *bindings.ROUTES,
     *channels.ROUTES,
+    *cluster.ROUTES,
     *connections.ROUTES,
     *consumers.ROUTES,
     *control.ROUTES,
