@@ -1,5 +1,6 @@
 """Three real nodes on loopback, with real nats-servers and clients: what is defined on one is on all, whatever ends."""
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -326,6 +327,44 @@ def test_definitions_are_imported_for_all(three: list[Node]) -> None:
     with pytest.raises(AMQPError):
         third.connect(credentials=pika.PlainCredentials("i", "x"))
     assert all_agree(three)
+
+
+def test_nodes_that_are_killed_while_all_declare_end_the_same(three: list[Node]) -> None:
+    ended = threading.Event()
+    counts = dict.fromkeys((node.name for node in three), 0)
+
+    def work(node: Node, seed: int) -> None:
+        chance = random.Random(seed)
+        while not ended.is_set():
+            # Its node is gone, or a method was refused.
+            with contextlib.suppress(AMQPError), node.channel() as channel:
+                while not ended.is_set():
+                    name = f"k{chance.randrange(10)}"
+                    act = chance.choice((channel.queue_delete, channel.queue_declare, channel.exchange_declare))
+                    act(name)
+                    channel.queue_declare("", exclusive=True)
+                    counts[node.name] += 1
+
+    threads = [threading.Thread(target=work, args=(node, seed)) for seed, node in enumerate(three)]
+    for thread in threads:
+        thread.start()
+    try:
+        for killed in (three[:1], three[1:2], three[1:], three[2:]):
+            before = dict(counts)
+            for node in killed:
+                node.kill()
+            for node in killed:
+                node.begin()
+            for node in killed:
+                node.wait()
+            until(lambda before=before: all(counts[name] > before[name] for name in counts), "work on all")  # type: ignore[misc]
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(60)
+    until(lambda: all_agree(three), "the same everywhere")
+    until(lambda: not any(name.startswith("amq.gen-") for name in three[0].names("queues")), "the end of exclusive queues")
+    assert exports(three[0]) == exports(three[1]) == exports(three[2])
 
 
 def test_node_that_waits_for_others_can_be_stopped(tmp_path: Path) -> None:
