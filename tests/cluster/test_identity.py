@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from leveret.broker.broker import default_broker
 from leveret.cluster.identity import FILE_NAME, OtherNode, take_identity, write_identity
 from leveret.cluster.members import Member
 from leveret.cluster.surroundings import address_of, secret_of
+from leveret.definitions.queue import restore, restore_transient
 from leveret.server.cluster_settings import CannotJoin, ClusterSettings
 
 
@@ -52,3 +54,22 @@ def test_secret_is_what_is_in_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "address"), [("host:5", ("host", 5)), ("[::1]:5", ("::1", 5))])
 def test_address_is_a_host_and_a_port(text: str, address: tuple[str, int]) -> None:
     assert address_of(text) == address
+
+
+def test_queue_that_is_old_is_not_unused_for_as_long() -> None:
+    """Its node was started again: that is when x-expires begins anew, as without a cluster."""
+    broker = default_broker()
+    broker.work.budget.now = 10_000
+    row = {"auto_delete": False, "exclusive": False, "arguments": {"x-expires": 500}, "home": "n1", "at": 1000}
+    broker.settings.node_name = "n1"
+    restore(broker, "/", "durable", dict(row))
+    restore_transient(broker, "/", "transient", dict(row))
+    queues = broker.vhosts["/"].queues
+    assert broker.now == 10_000
+    assert [queue.created_at for queue in queues.values()] == [1000, 1000]
+    for now, left in ((10_499, 2), (10_500, 0)):
+        broker.work.budget.now = now
+        broker.work.budget.begin()
+        broker.timers.run(now, 10)
+        broker.work.drain()
+        assert len(queues) == left
