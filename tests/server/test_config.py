@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from leveret.definitions.settings import Definitions
-from leveret.server.config import BadSetting, Config, load
+from leveret.server.cluster_settings import ClusterSettings
+from leveret.server.config import BadSetting, Config, from_values, load
 from leveret.server.tls_settings import NamedCertificate, TlsSettings
 
 # Every setting, with a value that is not its default, as text, and what becomes of it.
@@ -136,8 +137,35 @@ def literal(value: object) -> str:
 
 
 def test_every_setting_is_tried_here() -> None:
-    # The table of TLS is tried below.
-    assert set(GIVEN) == set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls", "oauth2", "auth_http"}
+    # These tables have tests of their own, here and below.
+    tables = {"tls", "oauth2", "auth_http", "cluster"}
+    assert set(GIVEN) == set(Config.__struct_fields__) - {*Definitions.__struct_fields__} - tables
+
+
+def test_cluster_is_a_table_of_the_file_and_flags_win_over_it(tmp_path: Path) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_text('[cluster]\nname = "c"\nnode = "n1"\njoin = ["h:1", "[::1]:2"]\nsecret_file = "s"\nport = 5\n')
+    found = load(str(file), {}, {}).cluster
+    assert found == ClusterSettings("c", "n1", ["h:1", "[::1]:2"], "s", port=5)
+    flags = {"cluster": "d", "join": ["g:3"], "port": "7"}
+    config = load(str(file), flags, {})
+    assert config.cluster == ClusterSettings("d", "n1", ["g:3"], "s", port=5)
+    assert config.port == 7
+    assert config.settings().node_name == "n1"
+    assert config.settings().cluster_name == "d"
+    assert load(None, {}, {}).cluster is None
+    assert load(None, {}, {"LEVERET_CLUSTER": "x"}).cluster is None
+    assert load(None, {"cluster": "c"}, {}).settings().node_name.startswith("leveret@")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"name": 5}, {"name": "c", "join": ["nowhere"]}, {"name": "c", "port": 65_536}, {"name": "c", "more": 1}],
+    ids=str,
+)
+def test_bad_cluster_is_refused_by_name(values: dict[str, object]) -> None:
+    with pytest.raises(BadSetting, match="bad setting cluster"):
+        from_values({"cluster": values}, "a program")
 
 
 def test_defaults_are_rabbitmqs() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,7 +37,7 @@ ALLOWED = {
     # What they are is the model's, how they are run is theirs.
     "shovel": {"errors", "uri", "wire", "broker", "client"},
     # A replicated queue's log is a store on a stream.
-    "cluster": {"errors", "wire.content", "broker", "store"},
+    "cluster": {"errors", "wire.content", "broker", "store", "server.cluster_settings"},
     # Who decides logins.
     "auth": {"errors", "broker"},
     "server": {
@@ -129,6 +131,24 @@ def at_import(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
             continue
         elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield from at_import(child)
+
+
+def test_a_broker_that_is_alone_imports_nothing_of_the_cluster() -> None:
+    """Not even when it starts: what is only for a cluster is imported where one is asked for."""
+    program = """
+import asyncio, sys
+from leveret.server.config import Config
+from leveret.server.node import Node
+
+async def run():
+    node = Node(Config(port=0, storage="memory"))
+    await node.start()
+    await node.stop()
+
+asyncio.run(run())
+sys.exit(any(name.startswith("leveret.cluster") for name in sys.modules))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def size_faults(root: Path) -> Iterator[str]:

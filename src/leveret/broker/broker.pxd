@@ -24,6 +24,8 @@ cdef class Broker:
     cdef public object authenticate
     cdef public object guard
     cdef public object tokens
+    cdef public object propose
+    cdef public object on_unneeded
     cdef public long long reserved_size
     cpdef changed(self)
     cpdef record(self, object command)

@@ -14,9 +14,11 @@ from leveret.broker.command import (
     ClearPermissions,
     ClearTopicPermissions,
     Command,
+    DeleteQueue,
     DeleteToken,
     DeleteUser,
     DeleteVhost,
+    Proposal,
     SetGlobalParameter,
     SetLoopbackOnly,
     SetPermissions,
@@ -54,7 +56,8 @@ class Broker:
     is behind. `on_shovel` is called with vhost and name when a shovel's parameter is set, or is there no longer.
 
     `on_command` is called with each change of what is defined, before it is made. One that `follows` the commands of another
-    broker deletes nothing by itself.
+    broker deletes nothing by itself. In a cluster `propose` has all nodes agree on a command, and `on_unneeded` is told of a
+    queue that may go; both are None for a broker that is alone.
     """
 
     __slots__ = (
@@ -70,7 +73,9 @@ class Broker:
         "guard",
         "on_command",
         "on_shovel",
+        "on_unneeded",
         "parameters",
+        "propose",
         "replies",
         "reserved_size",
         "settings",
@@ -109,11 +114,13 @@ class Broker:
         # Decides logins; whoever knows more than the broker's own users puts itself here.
         self.authenticate: Callable[[Login], None] = self._authenticate
         self.guard = LoginGuard(self.settings.login_failures)
+        self.propose: Callable[[Command, object], Proposal] | None = None
+        self.on_unneeded: Callable[[DeleteQueue], None] | None = None
         # Room for large bodies that are still to come.
         self.reserved_size = 0
 
     def record(self, command: Command) -> None:
-        """Say what is about to be changed; nothing refuses it any more."""
+        """Say what is about to be changed; nothing refuses it any more. In a cluster it is Proposed, and made later."""
         if self.on_command is not None:
             self.on_command(command)
 
@@ -187,6 +194,9 @@ class Broker:
     ) -> User:
         """Make a user, or give one that is there this password and these tags."""
         check_password_length(password, self.settings.password_length_min)
+        user = self.users.get(name)
+        if user is not None and user.tags == tags and user.has_password(password.encode()):
+            return user
         hashing = self.settings.password_hashing
         password_hash = hash_password(password.encode(), hashing=hashing) if password else ""
         return self.add_hashed_user(name, password_hash, hashing, tags, loopback_only, by)
@@ -205,8 +215,10 @@ class Broker:
     ) -> User:
         """The same with a password that is hashed already."""
         check_password_hash(password_hash, hashing)
-        self.record(AddUser(name, password_hash, hashing, tags, loopback_only, by=by, at=self.now))
         user = self.users.get(name)
+        if user is not None and (user.password_hash, user.hashing, user.tags) == (password_hash, hashing, tags):
+            return user
+        self.record(AddUser(name, password_hash, hashing, tags, loopback_only, by=by, at=self.now))
         if user is None:
             user = self.users[name] = User(name, password_hash, tags, loopback_only, hashing)
             self.events.add("user.created", None, name)
@@ -252,6 +264,8 @@ class Broker:
     def set_loopback_only(self, name: str, loopback_only: bool, by: str = NOBODY) -> None:
         """Say whether a user may log in only from this machine; of one that is there already nothing else says it."""
         user = self.find_user(name)
+        if user.loopback_only == loopback_only:
+            return
         self.record(SetLoopbackOnly(name, loopback_only, by=by, at=self.now))
         user.loopback_only = loopback_only
         self._store_user(user)
@@ -260,6 +274,8 @@ class Broker:
         """Bound a user's connections and channels; what is there already stays."""
         check_limits(limits, USER_LIMITS, "user-limits")
         user = self.find_user(name)
+        if user.limits == limits:
+            return
         self.record(SetUserLimits(name, dict(limits), by=by, at=self.now))
         user.limits = dict(limits)
         self._store_user(user)
@@ -302,6 +318,8 @@ class Broker:
         """Let a user into a vhost and do there what these patterns allow; what they do not is ended."""
         rights = self._rights(user_name, vhost_name)
         check_patterns((configure, write, read), self.settings.limits)
+        if rights.granted and [rights.pattern(permission) for permission in PERMISSIONS] == [configure, write, read]:
+            return
         self.record(SetPermissions(user_name, vhost_name, configure, write, read, by=by, at=self.now))
         rights.grant(configure, write, read)
         self._rights_changed(user_name, vhost_name)
@@ -309,6 +327,8 @@ class Broker:
     def clear_permissions(self, user_name: str, vhost_name: str, by: str = NOBODY) -> None:
         """Allow a user nothing in a vhost any more."""
         rights = self._rights(user_name, vhost_name)
+        if not rights.granted:
+            return
         self.record(ClearPermissions(user_name, vhost_name, by=by, at=self.now))
         rights.revoke()
         self._rights_changed(user_name, vhost_name)
@@ -319,6 +339,8 @@ class Broker:
         """Allow a user only these routing keys on a topic exchange."""
         rights = self._rights(user_name, vhost_name)
         check_patterns((write, read), self.settings.limits)
+        if rights.topics.get(exchange) == (write, read):
+            return
         self.record(SetTopicPermissions(user_name, vhost_name, exchange, write, read, by=by, at=self.now))
         rights.grant_topics(exchange, write, read)
         self._rights_changed(user_name, vhost_name)
@@ -328,6 +350,8 @@ class Broker:
     ) -> None:
         """Allow a user all routing keys again, on one topic exchange or on all."""
         rights = self._rights(user_name, vhost_name)
+        if not rights.topics or exchange not in (None, *rights.topics):
+            return
         self.record(ClearTopicPermissions(user_name, vhost_name, exchange, by=by, at=self.now))
         for name in list(rights.topics) if exchange is None else [exchange]:
             rights.revoke_topics(name)
@@ -340,6 +364,8 @@ class Broker:
 
     def set_parameter(self, name: str, value: Any, by: str = NOBODY) -> None:
         """Set a parameter of the whole broker."""
+        if name in self.parameters and self.parameters[name] == value:
+            return
         self.record(SetGlobalParameter(name, value, by=by, at=self.now))
         self.parameters[name] = value
         self.storage.put("global_parameter", "", name, {"value": value})
@@ -357,8 +383,13 @@ class Broker:
         return self.work.budget.now
 
     @property
+    def clustered(self) -> bool:
+        """Whether all that is defined is defined on several nodes."""
+        return self.propose is not None
+
+    @property
     def cluster_name(self) -> str:
-        return str(self.parameters.get(CLUSTER_NAME) or self.settings.node_name)
+        return str(self.parameters.get(CLUSTER_NAME) or self.settings.cluster_name or self.settings.node_name)
 
     def shovel_changed(self, vhost_name: str, name: str) -> None:
         if self.on_shovel is not None:

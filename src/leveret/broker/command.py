@@ -8,7 +8,10 @@
 (3) What the model does by itself is a command too: a queue that is not used any more, and an exchange that has lost its last
     binding, are deleted by the broker. A broker that `follows` another's commands does not do it, it is told; so it does not
     matter when each of them gets to what they do in pieces.
-(4) Written, a command is JSON: its class's name, and its fields. Tables are base64 of their wire form, since the width of a
+(4) In a cluster a change is made when all nodes have agreed on its command: `Broker.record` raises Proposed before it is
+    made, and whoever called the model has the command proposed (`Broker.propose`), waits, and then asks the model again.
+    Since what is there and the same is no change, that comes to an end; what is gone is done with.
+(5) Written, a command is JSON: its class's name, and its fields. Tables are base64 of their wire form, since the width of a
     number on the wire is part of it. Names may be of any octets; those that are no text are escaped.
 """
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from leveret.broker.binding import Destination
     from leveret.broker.broker import Broker
     from leveret.broker.vhost import VirtualHost
+    from leveret.errors import AMQPError
 
 # RabbitMQ: the user of what no user has done.
 NOBODY = "rmq-internal"
@@ -38,9 +42,36 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     at: int
 
-    def carry_out(self, broker: "Broker") -> None:
-        """Make the change in a broker, which has the time of the command; an AMQPError if it cannot be made there."""
+    def carry_out(self, broker: "Broker") -> object:
+        """Make the change in a broker, which has the time of the command; an AMQPError if it cannot be made there.
+
+        What is returned is for whoever has proposed it, if that is this broker.
+        """
         raise NotImplementedError
+
+
+class Proposed(Exception):
+    """A change is not made, since all nodes of the cluster must agree on its command before."""
+
+    def __init__(self, command: Command) -> None:
+        super().__init__(command)
+        self.command = command
+
+
+class Proposal:
+    """A command on its way to all nodes. `owner` is the connection that an exclusive queue is to be of, while there is one.
+
+    Once it is `done`, `result` is what carrying it out has returned here, or `error` says why it was not.
+    """
+
+    __slots__ = ("command", "done", "error", "owner", "result")
+
+    def __init__(self, command: object, owner: object = None) -> None:
+        self.command = command
+        self.owner = owner
+        self.done = False
+        self.result: object = None
+        self.error: AMQPError | None = None
 
 
 class VhostCommand(Command, frozen=True):
@@ -272,18 +303,25 @@ class DeclareQueue(VhostCommand, frozen=True):
     auto_delete: bool
     exclusive: bool
     arguments: Table
+    # The node that has its messages, in a cluster.
+    home: str = ""
 
-    def carry_out(self, broker: "Broker") -> None:
+    def carry_out(self, broker: "Broker") -> object:
         # Whose it is only the broker knows that has the connection.
-        self.within(broker).make_queue(self, ELSEWHERE if self.exclusive else None)
+        return self.within(broker).make_queue(self, ELSEWHERE if self.exclusive else None)
 
 
 class DeleteQueue(VhostCommand, frozen=True):
     name: str
+    # Not another one of this name: the one that was made at this time.
+    made_at: int = 0
 
-    def carry_out(self, broker: "Broker") -> None:
+    def carry_out(self, broker: "Broker") -> int:
         vhost = self.within(broker)
-        vhost.remove_queue(vhost.queues[self.name], by=self.by)
+        queue = vhost.queues.get(self.name)
+        if queue is None or self.made_at not in (0, queue.created_at):
+            return 0
+        return vhost.remove_queue(queue, by=self.by)
 
 
 class BindingCommand(VhostCommand, frozen=True):
@@ -296,7 +334,7 @@ class BindingCommand(VhostCommand, frozen=True):
     arguments: Table
 
     def destination_in(self, vhost: "VirtualHost") -> "Destination":
-        return vhost.queues[self.destination] if self.to_queue else vhost.exchange(self.destination)
+        return vhost.queue_there(self.destination) if self.to_queue else vhost.exchange(self.destination)
 
 
 class Bind(BindingCommand, frozen=True):
@@ -348,10 +386,10 @@ COMMANDS: dict[str, type[Command]] = {
 }
 
 
-def apply(broker: "Broker", command: Command) -> None:
+def apply(broker: "Broker", command: Command) -> object:
     """Make a change that was made in another broker, or in this one before."""
     broker.work.budget.now = command.at
-    command.carry_out(broker)
+    return command.carry_out(broker)
 
 
 def encode(command: Command) -> bytes:

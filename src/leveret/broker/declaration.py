@@ -15,7 +15,7 @@ from leveret.broker.node_limit import check_exchange_count, check_queue_count
 from leveret.broker.queue import Queue
 from leveret.broker.rights import Rights
 from leveret.broker.tenant_limit import check_queue_limit
-from leveret.errors import NotImplementedFault, PreconditionFailed, ResourceLocked
+from leveret.errors import NotFound, NotImplementedFault, PreconditionFailed, ResourceLocked
 from leveret.wire.values import Table
 
 if TYPE_CHECKING:
@@ -109,6 +109,13 @@ def check_may_bind(
     exchange = vhost.exchanges.get(source)
     if exchange is not None and exchange.kind == "topic":
         rights.check_topic("read", source, routing_key)
+
+
+def check_home(queue: Queue) -> None:
+    """Refuse to do something with the messages of a queue that has them on another node."""
+    if queue.away:
+        kind = "durable " if queue.durable else ""
+        raise NotFound(f"home node '{queue.home}' of {kind}{queue.title} is down or inaccessible")
 
 
 def check_access(queue: Queue, owner: object) -> None:

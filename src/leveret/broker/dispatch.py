@@ -47,6 +47,9 @@ def push_for_later(queue: Queue, message: Message, now: int) -> bool:
 
 def _push_within_limits(queue: Queue, message: Message, now: int) -> bool:
     """The same for a queue, or a message, that has limits or times: each is looked at in its turn."""
+    if queue.away:
+        # Its home has the messages.
+        return False
     if queue.is_duplicate(message, now):
         queue.work.budget.left -= 1
         return True

@@ -134,6 +134,15 @@ class Policy:
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise PreconditionFailed(f"priority should be a number, actually was {term(priority)}")
 
+    def says_the_same(self, other: "Policy") -> bool:
+        """Whether nothing changes if the other takes its place."""
+        return (self.pattern.text, self.definition, self.priority, self.apply_to) == (
+            other.pattern.text,
+            other.definition,
+            other.priority,
+            other.apply_to,
+        )
+
     def fits(self, kind: str, name: str) -> bool:
         """Whether it is for a classic or quorum queue, or an exchange, of this name."""
         if kind not in APPLY_TO[self.apply_to] or not self.pattern.matches(name):

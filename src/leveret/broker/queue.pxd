@@ -33,6 +33,8 @@ cdef class Queue:
     cdef public bint deleted
     cdef public bint dispatch_deferred
     cdef public bint needs_checks
+    cdef public str home
+    cdef public bint away
     cdef public Rotation rotation
     cdef public Backlog backlog
     cdef public Limits limits

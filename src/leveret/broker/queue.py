@@ -74,6 +74,7 @@ class Queue:
         "_timers",
         "arguments",
         "auto_delete",
+        "away",
         "backlog",
         "barrier",
         "bindings",
@@ -89,6 +90,7 @@ class Queue:
         "durable",
         "has_cutoffs",
         "hidden",
+        "home",
         "is_queue",
         "keeps_all",
         "ledger",
@@ -140,6 +142,8 @@ class Queue:
         self.unacked_count = 0
         self.unacked_bytes = 0
         self.needs_checks = False
+        self.home = ""
+        self.away = False
         self.settings = QueueSettings()
         self.limits: Limits | None = None
         self.policy: Policy | None = None
@@ -527,7 +531,7 @@ class Queue:
         self.rotation.single = settings.single_active_consumer
         self.rotation.in_order = settings.quorum
         limiting = (self.limits, settings.message_ttl_ms, settings.stay_of, self.barrier)
-        self.needs_checks = settings.deduplicates or any(one is not None for one in limiting)
+        self.needs_checks = self.away or settings.deduplicates or any(one is not None for one in limiting)
         if settings.message_ttl_ms is not None and (self.backlog.count or self.unacked_count):
             self._expiring().shorten(now + settings.message_ttl_ms)
         self._trim()

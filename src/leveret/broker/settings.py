@@ -19,6 +19,7 @@ class Settings:
     __slots__ = (
         "certificate_login",
         "channel_max",
+        "cluster_name",
         "consumer_timeout_ms",
         "deliver_synced",
         "drop_to_unknown_exchange",
@@ -40,6 +41,8 @@ class Settings:
 
     def __init__(self) -> None:
         self.node_name = "leveret@localhost"
+        # What the cluster is called, if there is one, before it is given another name.
+        self.cluster_name = ""
         self.channel_max = 2047
         self.frame_max = 131_072
         self.heartbeat_s = 60

@@ -154,6 +154,13 @@ class VirtualHost:
         check_access(queue, owner)
         return queue
 
+    def queue_there(self, name: str) -> Queue:
+        """The queue of that name, or NotFound; for those who may use any."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFound(f"no {self.queue_title(name)}")
+        return queue
+
     # Exchanges
 
     def declare_exchange(
@@ -199,9 +206,11 @@ class VirtualHost:
         follow_policies(self, exchange)
         self.broker.changed()
         self._happened("exchange.created", name)
-        if command.durable:
+        if self.is_kept(command.durable):
             facts: Facts = {"type": kind, "auto_delete": command.auto_delete, "internal": command.internal}
             facts |= {"arguments": command.arguments, "made_by": command.by}
+            if not command.durable:
+                facts["durable"] = False
             self.broker.storage.put("exchange", self.name, name, facts)
         return exchange
 
@@ -235,7 +244,7 @@ class VirtualHost:
         """An exchange is gone with all its bindings."""
         self._happened("exchange.deleted", exchange.name)
         anew = self.exchanges.get(exchange.name)
-        if exchange.durable and not self.deleted and not (anew and anew.durable):
+        if self.is_kept(exchange.durable) and not self.deleted and not (anew and self.is_kept(anew.durable)):
             self.broker.storage.remove("exchange", self.name, exchange.name)
 
     # Queues
@@ -288,6 +297,9 @@ class VirtualHost:
         queue.durable = command.durable
         queue.auto_delete = command.auto_delete
         queue.owner = owner
+        if command.home not in ("", self.broker.settings.node_name):
+            queue.away = queue.needs_checks = True
+        queue.home = command.home
         queue.when_expired = DeleteUnused(self, queue)
         if command.auto_delete:
             queue.when_unused = queue.when_expired
@@ -301,8 +313,18 @@ class VirtualHost:
         self.broker.changed()
         if command.durable:
             facts = {"auto_delete": command.auto_delete, "arguments": arguments}
+            if command.home:
+                facts |= {"home": command.home, "at": command.at}
             self.broker.storage.add_queue(queue, self.name, "queue", facts)
+        elif self.broker.clustered:
+            facts = {"auto_delete": command.auto_delete, "exclusive": command.exclusive, "arguments": arguments}
+            facts |= {"home": command.home, "at": command.at}
+            self.broker.storage.put("transient_queue", self.name, name, facts)
         return queue
+
+    def is_kept(self, durable: bool) -> bool:
+        """Whether it is stored that there is such a thing: in a cluster of all, which last while some other node is up."""
+        return durable or self.broker.clustered
 
     def delete_queue(
         self, name: str, owner: object, *, if_unused: bool = False, if_empty: bool = False, rights: Rights | None = None
@@ -331,12 +353,22 @@ class VirtualHost:
         self._unbind_all(list(queue.bindings.values()))  # type: ignore[arg-type]
         if queue.durable:
             self.broker.storage.remove_queue(queue, self.name, "queue")
+        elif self.broker.clustered and not self.deleted:
+            self.broker.storage.remove("transient_queue", self.name, queue.name)
         self.broker.changed()
         self._happened("queue.deleted", queue.name)
         count = queue.delete()
         # They know the queue: it is free now, and not when the garbage collector looks at what is old.
         queue.when_expired = queue.when_unused = queue.dead_letter_task = queue.queue_expiry = None
         return count
+
+    def discard_queue(self, queue: Queue) -> None:
+        """Have a queue removed that nobody needs any more: at once, or in a cluster when all have heard of it."""
+        on_unneeded = self.broker.on_unneeded
+        if on_unneeded is None or self.deleted:
+            self.remove_queue(queue)
+        elif not queue.away:
+            on_unneeded(DeleteQueue(self.name, queue.name, queue.created_at, by=NOBODY, at=self.now))
 
     # Bindings
 
@@ -356,7 +388,7 @@ class VirtualHost:
         inbound(destination)[binding.key] = binding
         self.broker.changed()
         self._happened("binding.created", exchange.name)
-        if exchange.durable and destination.durable:
+        if self.is_kept(exchange.durable and destination.durable):
             self.broker.storage.put("binding", self.name, name_of(binding), {"arguments": arguments})
 
     def unbind(
@@ -396,7 +428,9 @@ class VirtualHost:
         del inbound(binding.destination)[binding.key]
         self._forget_binding(binding)
         if source.auto_delete and not source.bindings and not source.deleted and not self.broker.follows:
-            self._record(DeleteExchange(self.name, source.name, by=NOBODY, at=self.now))
+            if not self.broker.clustered:
+                # In a cluster it follows from what all have done.
+                self._record(DeleteExchange(self.name, source.name, by=NOBODY, at=self.now))
             source.deleted = True
             source.close()
             del self.exchanges[source.name]
@@ -406,7 +440,7 @@ class VirtualHost:
 
     def _forget_binding(self, binding: Binding) -> None:
         self._happened("binding.deleted", binding.source.name)
-        stored = binding.source.durable and binding.destination.durable and not self.deleted
+        stored = self.is_kept(binding.source.durable and binding.destination.durable) and not self.deleted
         if stored and not is_made_anew(self, binding):
             self.broker.storage.remove("binding", self.name, name_of(binding))
 
@@ -416,6 +450,8 @@ class VirtualHost:
         """The type of queues that are declared without one."""
         if kind not in (None, "classic", "quorum"):
             raise PreconditionFailed(f"unsupported queue type '{kind}'")
+        if kind == self.default_queue_type:
+            return
         self._record(SetDefaultQueueType(self.name, kind, by=by, at=self.now))
         self.default_queue_type = kind
         self.store()
@@ -423,11 +459,15 @@ class VirtualHost:
     def set_limits(self, limits: dict[str, int], by: str = NOBODY) -> None:
         """Bound the connections and queues; what is there already stays."""
         check_limits(limits, VHOST_LIMITS, "limits")
+        if limits == self.limits:
+            return
         self._record(SetLimits(self.name, dict(limits), by=by, at=self.now))
         self.limits = dict(limits)
         self.store()
 
     def describe(self, description: str, tags: tuple[str, ...], by: str = NOBODY) -> None:
+        if (description, tags) == (self.description, self.tags):
+            return
         self._record(DescribeVhost(self.name, description, tags, by=by, at=self.now))
         self.description = description
         self.tags = tags
@@ -446,6 +486,8 @@ class VirtualHost:
 
     def set_tracing(self, tracing: bool, by: str = NOBODY) -> None:
         """Copy every message published or delivered to amq.rabbitmq.trace, or stop that."""
+        if tracing == self.tracing:
+            return
         self._record(SetTracing(self.name, tracing, by=by, at=self.now))
         self.tracing = tracing
         self.store()
@@ -483,6 +525,6 @@ def is_made_anew(vhost: VirtualHost, binding: Binding) -> bool:
     new_source, new_destination = vhost.exchanges.get(source.name), things.get(destination.name)
     if new_source is None or new_destination is None or (new_source is source and new_destination is destination):
         return False
-    if not new_source.durable or not new_destination.durable:
+    if not vhost.is_kept(new_source.durable and new_destination.durable):
         return False
     return Binding(new_source, new_destination, binding.routing_key, binding.arguments).key in new_source.bindings

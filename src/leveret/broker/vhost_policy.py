@@ -50,6 +50,9 @@ class VhostPolicies(Policies):
         check_policy_pattern(self._vhost.broker.settings.limits, pattern)
         policy = Policy(name, pattern, definition, priority, apply_to)
         self.check(policy)
+        known = self.by_name.get(name)
+        if known is not None and known.says_the_same(policy):
+            return
         broker, vhost_name = self._vhost.broker, self._vhost.name
         broker.record(
             SetPolicy(vhost_name, name, pattern, definition, priority, apply_to, self._operator, by=by, at=broker.now)

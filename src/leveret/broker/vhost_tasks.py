@@ -29,7 +29,7 @@ class DeleteUnused(Task):
 
     def run(self, budget: Budget) -> bool:
         if not self._queue.deleted and not self._queue.consumer_count and not self._vhost.broker.follows:
-            self._vhost.remove_queue(self._queue)
+            self._vhost.discard_queue(self._queue)
         return True
 
 

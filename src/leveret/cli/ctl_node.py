@@ -165,6 +165,9 @@ def status_lines(found: JsonObject, unit: str) -> Iterator[str]:
 def cluster_status(api: Api, options: Options, given: list[str]) -> Result:
     node, overview = node_of(api), api.get("/api/overview")
     name, flags = node["name"], api.get("/api/feature-flags")
+    nodes = api.get("/api/cluster")["nodes"]
+    names = [one["name"] for one in nodes]
+    running = [one["name"] for one in nodes if one["running"]]
     listeners = listeners_of(api)
     version = {"rabbitmq_name": "RabbitMQ", "rabbitmq_version": overview["rabbitmq_version"]}
     if options.flags.get("formatter") == "json":
@@ -172,19 +175,19 @@ def cluster_status(api: Api, options: Options, given: list[str]) -> Result:
             "alarms": alarm_lines(node),
             "cluster_name": overview["cluster_name"],
             "cpu_cores": {name: node["processors"]},
-            "disk_nodes": [name],
+            "disk_nodes": names,
             "feature_flags": flags,
             "listeners": {name: listeners},
             "maintenance_status": {name: "not under maintenance"},
             "partitions": {},
             "ram_nodes": [],
-            "running_nodes": [name],
+            "running_nodes": running,
             "versions": {name: {**version, "erlang_version": overview["erlang_version"]}},
         }
     lines = ["Basics", "", f"Cluster name: {overview['cluster_name']}"]
     lines.append(f"Total CPU cores available cluster-wide: {node['processors']}")
-    lines += section("Disk Nodes", [name])
-    lines += section("Running Nodes", [name])
+    lines += section("Disk Nodes", names)
+    lines += section("Running Nodes", running)
     lines += section("Versions", [f"{name}: RabbitMQ {overview['rabbitmq_version']}"])
     lines += section("CPU Cores", [f"Node: {name}, available CPU cores: {node['processors']}"])
     lines += section("Maintenance status", [f"Node: {name}, status: not under maintenance"])
@@ -193,6 +196,11 @@ def cluster_status(api: Api, options: Options, given: list[str]) -> Result:
     lines += section("Listeners", [f"Node: {name}, i{listener_line(one)[1:]}" for one in listeners])
     lines += section("Feature flags", [f"Flag: {flag['name']}, state: {flag['state']}" for flag in flags])
     return "\n".join(lines)
+
+
+def forget_cluster_node(api: Api, options: Options, given: list[str]) -> Result:
+    api.delete(f"/api/cluster/nodes/{part(given[0])}")
+    return None
 
 
 def version(api: Api, options: Options, given: list[str]) -> Result:
@@ -334,6 +342,7 @@ COMMANDS: dict[str, Command] = {
     "cancel_sync_queue": Command(
         cancel_sync_queue, "<queue>", "Stopping synchronising queue '{0}' in vhost '{vhost}' ...", 1, 1
     ),
+    "forget_cluster_node": Command(forget_cluster_node, "<node>", "Removing node {0} from the cluster ...", 1, 1),
     "cluster_status": Command(cluster_status, "", "Cluster status of node {node} ..."),
     "enable_feature_flag": Command(enable_feature_flag, "<name>|all", 'Enabling feature flag "{0}" ...', 1, 1),
     "environment": Command(environment, "", "Application environment of node {node} ..."),

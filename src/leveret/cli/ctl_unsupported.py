@@ -38,7 +38,6 @@ UNSUPPORTED: dict[str, str] = {
     "force_gc": "unused memory is returned to the system when the broker is idle",
     "force_reset": RESET,
     "force_standalone_khepri_boot": METADATA,
-    "forget_cluster_node": ONE_NODE,
     "grow": REPLICAS,
     "hipe_compile": ERLANG,
     "join_cluster": ONE_NODE,

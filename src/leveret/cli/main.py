@@ -50,6 +50,10 @@ class Nouns(click.Group):
 @click.option(
     "--accept-loss", is_flag=True, default=None, help="Start even if definitions are damaged, without what is lost."
 )
+@click.option("--cluster", metavar="NAME", help="Take part in the cluster of this name.")
+@click.option("--node", metavar="NAME", help="What this node is called in the cluster.  [default: leveret@<host name>]")
+@click.option("--join", metavar="HOST:PORT", multiple=True, help="Another node's port for links; once for each.")
+@click.option("--secret-file", metavar="FILE", help="A file with the cluster's secret, the same for all its nodes.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.  [default: info]")
 @click.version_option(__version__, message="leveret %(version)s")
 @click.pass_context
@@ -59,6 +63,7 @@ def main(context: click.Context, /, config: str | None, **flags: Any) -> None:
     Every setting can also be given in the TOML file, or as an environment variable LEVERET_<SETTING>. Flags override
     variables, and variables override the file.
     """
+    flags["join"] = list(flags["join"]) or None
     given = [name for name, value in {"config": config, **flags}.items() if value is not None]
     if context.invoked_subcommand is None:
         from leveret.cli.serve import run  # noqa: PLC0415

@@ -21,6 +21,7 @@ from leveret.cli.main import fail
 from leveret.definitions.file import BadFile
 from leveret.definitions.settings import BadDefinition
 from leveret.server.certificates import BadTls
+from leveret.server.cluster_settings import CannotJoin
 from leveret.server.config import BadSetting, Config, file_of, load
 from leveret.server.endpoint import CannotListen, management_endpoints
 from leveret.server.node import Node
@@ -67,7 +68,7 @@ def run(config: str | None, flags: dict[str, Any]) -> None:
         fail(str(error), 2)
     except BadDefinition as error:
         fail(f"bad setting {error.place} in {file_of(config, os.environ)}: {error.rule}", 2)
-    except CannotListen as error:
+    except (CannotListen, CannotJoin) as error:
         fail(str(error), 1)
 
 
@@ -79,7 +80,8 @@ async def serve(config: Config, read: Callable[[], Config]) -> None:
         loop.add_signal_handler(number, stop.set)
     node = Node(config)
     node.on_failed = node.on_stop = stop.set
-    await node.start()
+    if not await started(node, stop):
+        return
     loop.add_signal_handler(signal.SIGHUP, Reloading(node, config, read).reload)
     management = await manage(node, config) if config.management else None
     click.echo(" ".join(["ready", *map(str, node.listeners)]))
@@ -88,7 +90,22 @@ async def serve(config: Config, read: Callable[[], Config]) -> None:
         await management.stop()
     await node.stop()
     if node.failed is not None:
-        fail(f"storage failed: {node.failed}", 1)
+        fail(str(node.failed) if isinstance(node.failed, CannotJoin) else f"storage failed: {node.failed}", 1)
+
+
+async def started(node: Node, stop: asyncio.Event) -> bool:
+    """Start a node; False if it is to stop before that, as one may that waits for others."""
+    loop = asyncio.get_running_loop()
+    start, stopping = loop.create_task(node.start()), loop.create_task(stop.wait())
+    await asyncio.wait((start, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not start.done():
+        start.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await start
+        return False
+    stopping.cancel()
+    await start
+    return True
 
 
 class Reloading:

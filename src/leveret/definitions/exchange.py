@@ -39,5 +39,5 @@ def read(broker: Broker, item: Item) -> None:
 
 
 def restore(broker: Broker, vhost: str, name: str, row: Facts) -> None:
-    by, flags = row.get("made_by", NOBODY), (True, row["auto_delete"], row["internal"])
+    by, flags = row.get("made_by", NOBODY), (row.get("durable", True), row["auto_delete"], row["internal"])
     apply(broker, DeclareExchange(vhost, name, row["type"], *flags, row["arguments"], by=by, at=broker.now))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leveret.broker.broker import Broker
-from leveret.broker.command import NOBODY, DeclareQueue, apply
+from leveret.broker.command import NOBODY, Command, DeclareQueue, Proposed, apply
 from leveret.definitions.exchange import SYSTEM_EXCHANGES
 from leveret.definitions.file import BadFile, title_of
 from leveret.definitions.item import Facts, Item
@@ -55,8 +55,8 @@ def import_definitions(broker: Broker, found: Facts, choices: Choices | None = N
         pass
 
 
-def steps_of_import(broker: Broker, found: Facts, choices: Choices) -> Iterator[None]:
-    """The same a step at a time: one thing is copied or made in each."""
+def steps_of_import(broker: Broker, found: Facts, choices: Choices) -> Iterator[Command | None]:
+    """The same a step at a time: one thing is copied or made in each. A step that is a command must be agreed on first."""
     copy = Broker(broker.settings)
     yield from _rehearse(broker, copy)
     for one in (copy, broker):
@@ -107,7 +107,7 @@ class Import:
         self._pairs = PAIRS if "product_name" in found else {**PAIRS, "global_parameters": ("value",)}
         self.faults: list[str] = []
 
-    def steps(self) -> Iterator[None]:
+    def steps(self) -> Iterator[Command | None]:
         for kind in SECTIONS if self._choices.vhost is None else VHOST_SECTIONS:
             items = self._found.get(kind) or []
             if isinstance(items, dict) and kind == "global_parameters":
@@ -117,11 +117,19 @@ class Import:
                 continue
             for at, facts in enumerate(items):
                 where = f"{kind}[{at}]{title_of(facts)}"
-                try:
-                    self._make(kind, self._with_objects(kind, facts), where)
-                except AMQPError as error:
-                    self.faults.append(f"{where}: {error}")
-                yield
+                while (command := self._try_to_make(kind, facts, where)) is not None:
+                    yield command
+                yield None
+
+    def _try_to_make(self, kind: str, facts: object, where: str) -> Command | None:
+        """Make one thing; in a cluster, a command that must be agreed on before, if there is one."""
+        try:
+            self._make(kind, self._with_objects(kind, facts), where)
+        except Proposed as proposed:
+            return proposed.command
+        except AMQPError as error:
+            self.faults.append(f"{where}: {error}")
+        return None
 
     def _with_objects(self, kind: str, facts: Any) -> Any:
         if not isinstance(facts, dict):

@@ -41,5 +41,6 @@ ROWS: dict[str, Restore] = {
     "operator_policy": policy.restore_operators,
     "exchange": exchange.restore,
     "queue": queue.restore,
+    "transient_queue": queue.restore_transient,
     "binding": binding.restore,
 }

@@ -40,5 +40,19 @@ def read(broker: Broker, item: Item) -> None:
 
 
 def restore(broker: Broker, vhost: str, name: str, row: Facts) -> None:
-    arguments, at = row["arguments"], broker.now
-    apply(broker, DeclareQueue(vhost, name, True, row["auto_delete"], False, arguments, by=NOBODY, at=at))
+    flags, home, now = (True, row["auto_delete"], False), row.get("home", ""), broker.now
+    _restore(broker, DeclareQueue(vhost, name, *flags, row["arguments"], home, by=NOBODY, at=row.get("at", now)), now)
+
+
+def restore_transient(broker: Broker, vhost: str, name: str, row: Facts) -> None:
+    """One of a cluster's, which is there as long as its home."""
+    flags = (False, row["auto_delete"], row["exclusive"])
+    command = DeclareQueue(vhost, name, *flags, row["arguments"], row["home"], by=NOBODY, at=row["at"])
+    _restore(broker, command, broker.now)
+
+
+def _restore(broker: Broker, command: DeclareQueue, now: int) -> None:
+    """Make a queue again that may be old: how long it was not used counts from now on."""
+    apply(broker, command)
+    broker.work.budget.now = now
+    broker.vhosts[command.vhost].queues[command.name].renew_expiry(now)

@@ -13,8 +13,10 @@ from aiohttp import web
 from leveret.broker.access import User
 from leveret.errors import AMQPError
 from leveret.management.api import ROUTES
+from leveret.management.api.nodes import node_view
 from leveret.management.http.answer import Answer, LargeAnswer, Refused, StreamAnswer, from_fault
 from leveret.management.http.client_timeout import ClientLimits, TimedClient, client_of
+from leveret.management.http.json import as_json
 from leveret.management.http.login import LocalUser, login
 from leveret.management.http.origin import add_cors, add_security
 from leveret.management.http.request import Request
@@ -68,6 +70,8 @@ class Management:
     async def start(self, endpoints: Iterable[Endpoint]) -> None:
         """Listen where these say, and tell the node; or CannotListen."""
         self._sampler.start()
+        if self._node.cluster is not None:
+            self._node.cluster.describe = lambda: as_json(node_view(Request(self._node, self._sampler, None, {}, {})))
         apps: dict[str, Callable[[], web.Application]] = {
             HTTP: self._whole_app,
             PROMETHEUS: lambda: self._app(metrics.ROUTES),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from leveret.broker.arguments import check_consumer_arguments, queue_type
 from leveret.broker.consumer import Window
+from leveret.broker.declaration import check_home
 from leveret.broker.dispatch import cancel, dispatch, subscribe
 from leveret.broker.node_limit import check_consumer_count
 from leveret.broker.queue import Queue
@@ -93,6 +94,7 @@ def on_basic_consume(channel: "Channel", m: BasicConsume) -> None:
     else:
         channel.session.rights.check_queue("read", name)
         queue = channel.vhost.queue(name, channel.session)
+        check_home(queue)
         check_consumer_arguments(m.arguments, queue.arguments, queue.title)
         if channel.channel_window.limited() and queue_type(queue.arguments) == "quorum":
             raise NotImplementedFault(f"{queue.title} does not support global qos")
@@ -152,6 +154,7 @@ def queue_to_get_from(channel: "Channel", name: str) -> Queue:
     """The queue of that name, if the client may take messages from it one by one."""
     channel.session.rights.check_queue("read", name)
     queue = channel.vhost.queue(name, channel.session)
+    check_home(queue)
     if queue.settings.single_active_consumer and queue_type(queue.arguments) == "quorum":
         raise ResourceLocked(
             f"cannot obtain access to locked {queue.title}. basic.get operations are not supported by quorum queues "

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from leveret.broker.broker import Broker
 from leveret.broker.budget import OCTETS_A_UNIT
+from leveret.broker.command import Proposed
 from leveret.broker.consumer import Consumer, Window
 from leveret.broker.counters import Counters
 from leveret.broker.dispatch import dispatch, push, resume
@@ -42,6 +43,7 @@ from leveret.protocol.session import Session
 from leveret.protocol.settlement import ACKED, REJECTED, REQUEUED, nothing, settlement
 from leveret.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_STARTING
 from leveret.protocol.subscriber import Subscriber
+from leveret.protocol.topology import when_changed
 from leveret.protocol.trace import trace_publish
 from leveret.protocol.transaction import Transaction
 from leveret.protocol.unacked import Unacked
@@ -179,7 +181,10 @@ class Channel:
         handler = HANDLERS.get(method.INDEX)
         if handler is None:
             raise CommandInvalid("unimplemented method")
-        handler(self, method)
+        try:
+            handler(self, method)
+        except Proposed as proposed:
+            when_changed(self, method, proposed.command)
         # RabbitMQ: an auto-delete queue is gone before its last consumer hears cancel-ok, and so for the next method.
         if self.broker.work:
             self.broker.work.drain()

@@ -94,10 +94,11 @@ class Consumers:
         else:
             self._session.output.write_method(self._number, told)
 
-    def answer_before_cancels(self, answer: Method) -> None:
+    def answer_before_cancels(self, answer: Method | None) -> None:
         """Answer, and then tell of those that were cancelled since `held_cancels` was set."""
         output = self._session.output
-        output.write_method(self._number, answer)
+        if answer is not None:
+            output.write_method(self._number, answer)
         for told in self.held_cancels or ():
             output.write_method(self._number, told)
         self.held_cancels = None

@@ -55,7 +55,7 @@ class Departure(Task):
             queue = self._queues.pop()
             if not queue.deleted and self._vhost is not None:
                 budget.left -= QUEUE_COST
-                self._vhost.remove_queue(queue)
+                self._vhost.discard_queue(queue)
         return self._requeue.run(budget)
 
     def _end(self, channel: "Channel", budget: Budget) -> bool:

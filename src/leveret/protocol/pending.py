@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.broker.budget import Budget
+from leveret.broker.command import Proposal
 from leveret.broker.login import Login
 from leveret.broker.queue import Queue
 from leveret.broker.queue_tasks import Discard
@@ -84,6 +85,29 @@ class AfterSync(Task):
         return True
 
 
+class AfterChange(Task):
+    """Done when all nodes of the cluster have made a change; what it could not be made for is the client's fault."""
+
+    __slots__ = ("_done", "_proposal", "_session")
+
+    def __init__(self, session: "Session", proposal: Proposal, done: Callable[[Proposal], None]) -> None:
+        self._session = session
+        self._proposal = proposal
+        self._done = done
+
+    def run(self, budget: Budget) -> bool:
+        if not self._proposal.done or self._session.answers:
+            return False
+        if self._proposal.error is not None:
+            raise self._proposal.error
+        self._done(self._proposal)
+        return True
+
+    def leave(self) -> None:
+        """The client is gone: an exclusive queue that is made for it is nobody's."""
+        self._proposal.owner = None
+
+
 class AfterAnswers(Task):
     """Done when all answers that wait are given: what is said at once must not overtake them."""
 
@@ -133,12 +157,14 @@ class Failure(Task):
 
 def awaits_storage(task: Task | None) -> bool:
     """Whether it goes on only when storage has written or read something, or, as a login, when it is told to."""
-    return isinstance(task, AfterSync | AfterPage | AfterRemoval | AfterAnswers | AfterLogin | Failure)
+    return isinstance(task, AfterSync | AfterPage | AfterRemoval | AfterAnswers | AfterLogin | AfterChange | Failure)
 
 
 def abandon_pending(session: "Session") -> None:
     """Have the task in hand finished as everybody's work, unless it only waits: nobody here does any more."""
     pending = session.pending
+    if isinstance(pending, AfterChange):
+        pending.leave()
     if pending is not None and not awaits_storage(pending) and not isinstance(pending, AfterTask):
         session.broker.work.add(pending)
     session.pending = None

@@ -8,15 +8,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from leveret.broker.declaration import check_may_bind
+from leveret.broker.command import Command, DeclareQueue, Proposal, Proposed
+from leveret.broker.declaration import check_home, check_may_bind
 from leveret.broker.name import stripped
-from leveret.protocol.pending import AfterAnswers, AfterRemoval, AfterSync, AfterTask
+from leveret.broker.queue import Queue
+from leveret.protocol.pending import AfterAnswers, AfterChange, AfterRemoval, AfterSync, AfterTask
 from leveret.protocol.reply_to import NAME as REPLY_TO
 from leveret.protocol.reply_to import check_reply_to
 from leveret.protocol.settlement import nothing
 from leveret.wire.spec import (
     AccessRequest,
     AccessRequestOk,
+    BasicCancel,
+    BasicCancelOk,
     ExchangeBind,
     ExchangeBindOk,
     ExchangeDeclare,
@@ -73,6 +77,32 @@ def when_unbound(channel: "Channel", answer: Callable[[], None]) -> None:
         answer()
     else:
         channel.session.do(AfterTask(task, answer))
+
+
+def when_changed(channel: "Channel", method: Method, command: Command) -> None:
+    """Have all nodes of the cluster make a change that a method asks for, and go on with the method then."""
+    propose = channel.broker.propose
+    assert propose is not None
+    proposal = propose(command, channel.session)
+    channel.session.do(AfterChange(channel.session, proposal, partial(_go_on, channel, method)))
+
+
+def _go_on(channel: "Channel", method: Method, proposal: Proposal) -> None:
+    """The change is made: answer it, or ask again, as what is there and the same is answered at once."""
+    command = proposal.command
+    try:
+        if isinstance(method, QueueDelete):
+            count = proposal.result if isinstance(proposal.result, int) else 0
+            channel.consumers.answer_before_cancels(None if method.no_wait else QueueDeleteOk(count))
+        elif isinstance(method, QueueDeclare) and not method.queue and isinstance(command, DeclareQueue):
+            _declared(channel, method, channel.vhost.queue(command.name, channel.session))
+        elif isinstance(method, BasicCancel):
+            reply(channel, method.no_wait, BasicCancelOk(method.consumer_tag))
+        else:
+            AGAIN[type(method)](channel, method)
+    except Proposed as proposed:
+        # Something else was before us.
+        when_changed(channel, method, proposed.command)
 
 
 def on_access_request(channel: "Channel", m: AccessRequest) -> None:
@@ -142,6 +172,10 @@ def on_queue_declare(channel: "Channel", m: QueueDeclare) -> None:
         )
         if m.exclusive and len(channel.vhost.queues) > count:
             session.own(queue)
+    _declared(channel, m, queue)
+
+
+def _declared(channel: "Channel", m: QueueDeclare, queue: Queue) -> None:
     channel.last_queue_name = queue.name
     answer = QueueDeclareOk(queue.name, queue.ready_count, queue.consumer_count)
     reply_stored(channel, m.no_wait, answer, queue.durable and not m.passive)
@@ -151,6 +185,11 @@ def on_queue_delete(channel: "Channel", m: QueueDelete) -> None:
     name, rights = channel.queue_name(m.queue), channel.session.rights
     rights.check_queue("configure", stripped(name))
     queue = channel.vhost.deletable_queue(name, channel.session, if_unused=m.if_unused, if_empty=m.if_empty)
+    if queue is not None and channel.broker.clustered:
+        if m.if_unused or m.if_empty:
+            check_home(queue)
+        channel.consumers.held_cancels = []
+        channel.vhost.remove_queue(queue, by=rights.user_name)
     if queue is not None and queue.consumer_count and channel.session.answers:
         # What they hear comes after the answer, and that after those before it.
         channel.session.do(AfterAnswers(channel.session, partial(on_queue_delete, channel, m)))
@@ -180,6 +219,7 @@ def on_queue_purge(channel: "Channel", m: QueuePurge) -> None:
     name = channel.queue_name(m.queue)
     channel.session.rights.check_queue("read", name)
     queue = channel.vhost.queue(name, channel.session)
+    check_home(queue)
     answer = QueuePurgeOk(queue.purge())
     if queue.discard is not None and not m.no_wait:
         channel.session.do(AfterTask(queue.discard, partial(reply_stored, channel, False, answer)))
@@ -219,3 +259,14 @@ def _exchanges(channel: "Channel", m: ExchangeBind | ExchangeUnbind) -> tuple[st
     source, destination = stripped(m.source), stripped(m.destination)
     check_may_bind(channel.vhost, channel.session.rights, False, destination, source, m.routing_key)
     return source, destination
+
+
+AGAIN: dict[type[Method], Callable[..., None]] = {
+    ExchangeDeclare: on_exchange_declare,
+    ExchangeDelete: on_exchange_delete,
+    ExchangeBind: on_exchange_bind,
+    ExchangeUnbind: on_exchange_unbind,
+    QueueDeclare: on_queue_declare,
+    QueueBind: on_queue_bind,
+    QueueUnbind: on_queue_unbind,
+}

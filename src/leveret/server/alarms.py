@@ -121,6 +121,16 @@ def free_bytes(folder: Path) -> int:
         return 0
 
 
+class OtherAlarm(Alarm):
+    """Something else for which publishers are stopped; whoever knows of it says so."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, 0, lambda: FAR)
+
+    def look(self) -> int:
+        return FAR
+
+
 class Alarms:
     """What is watched, and the connections that are stopped."""
 
@@ -154,6 +164,10 @@ class Alarms:
     def watched(self) -> list[Alarm]:
         """Memory, and the disk if there is something on it."""
         return list(self._alarms)
+
+    def watch(self, alarm: Alarm) -> None:
+        """Stop publishers for this one, too."""
+        self._alarms.append(alarm)
 
     def start(self) -> None:
         """Begin to look."""

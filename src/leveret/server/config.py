@@ -19,6 +19,7 @@ from leveret.broker.seal import BadSeal, Seal
 from leveret.broker.settings import Settings
 from leveret.definitions.settings import Definitions
 from leveret.server.alarms import memory_limit
+from leveret.server.cluster_settings import ClusterSettings
 from leveret.server.proxy_protocol import Networks, networks_of
 from leveret.server.tls_settings import TlsSettings
 
@@ -33,6 +34,9 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 Limit = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 
 HASHINGS = {"sha256": SHA256, "sha512": SHA512, "argon2id": ARGON2ID}
+
+# Flags, and what they are called in the setting `cluster`.
+CLUSTER_FLAGS = {"cluster": "name", "node": "node", "join": "join", "secret_file": "secret_file"}
 
 # What part of `memory_watermark` queues with consumers may have beyond their windows, at most.
 SHARED_PART = 16
@@ -97,6 +101,7 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
     tls: TlsSettings = TlsSettings()
     oauth2: OAuth2Settings = OAuth2Settings()
     auth_http: HttpBackendSettings = HttpBackendSettings()
+    cluster: ClusterSettings | None = None
 
     @property
     def cors_origins(self) -> tuple[str, ...]:
@@ -150,6 +155,9 @@ class Config(Definitions, forbid_unknown_fields=True, frozen=True):
         shared = min(self.shared_window_size, memory // SHARED_PART)
         settings.sizes = Sizes(self.window_count, self.window_size, self.page_count, self.page_size, shared)
         settings.node_name = f"leveret@{platform.node() or 'localhost'}"
+        if self.cluster is not None:
+            settings.cluster_name = self.cluster.name
+            settings.node_name = self.cluster.node or settings.node_name
         return settings
 
 
@@ -173,8 +181,10 @@ def load(file: str | None, flags: dict[str, Any], environment: dict[str, str] | 
     environment = dict(os.environ) if environment is None else environment
     file = file_of(file, environment)
     values: dict[str, object] = {}
+    in_file = _from_file(file)
+    flags = with_cluster(flags, in_file.get("cluster"))
     for source, found in (
-        (file or "", _from_file(file)),
+        (file or "", in_file),
         ("the environment", _from_environment(environment)),
         ("the command line", flags),
     ):
@@ -190,6 +200,15 @@ def from_values(values: dict[str, Any], source: str) -> Config:
     for name, value in values.items():
         _check(source, name, value)
     return msgspec.convert(values, Config, strict=False)
+
+
+def with_cluster(flags: dict[str, object], in_file: object) -> dict[str, object]:
+    """Flags of which those about the cluster are one setting, with what the file has of it."""
+    given = {CLUSTER_FLAGS[name]: value for name, value in flags.items() if name in CLUSTER_FLAGS}
+    others = {name: value for name, value in flags.items() if name not in CLUSTER_FLAGS}
+    if given:
+        others["cluster"] = {**(in_file if isinstance(in_file, dict) else {}), **given}
+    return others
 
 
 def file_of(flag: str | None, environment: Mapping[str, str]) -> str | None:
@@ -234,7 +253,7 @@ def _from_file(file: str | None) -> dict[str, Any]:
 
 
 def _from_environment(environment: dict[str, str]) -> dict[str, object]:
-    known = set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls", "oauth2", "auth_http"}
+    known = set(Config.__struct_fields__) - {*Definitions.__struct_fields__, "tls", "oauth2", "auth_http", "cluster"}
     found: dict[str, object] = {}
     tls: dict[str, str] = {}
     for variable, value in environment.items():

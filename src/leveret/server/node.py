@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from leveret.auth.audit import Audit
 from leveret.auth.chain import LoginChain
@@ -14,14 +14,26 @@ from leveret.auth.http_backend import HttpBackend
 from leveret.auth.oauth2 import OAuth2
 from leveret.auth.session import Sessions
 from leveret.broker.broker import Broker, add_guest
+from leveret.broker.command import Command, DeclareQueue, Proposal, Proposed
 from leveret.broker.password import check_hashing
 from leveret.definitions.file import BadFile, read_file
-from leveret.definitions.file_import import Choices, import_definitions
+from leveret.definitions.file_import import Choices, import_definitions, steps_of_import
 from leveret.definitions.settings import apply
+from leveret.errors import NotFound
 from leveret.protocol.peer import Peer
 from leveret.server import proxy_protocol
-from leveret.server.alarms import SEGMENTS_MIN, Alarm, Alarms, behind_bytes, disk_alarm, memory_alarm, memory_limit
+from leveret.server.alarms import (
+    SEGMENTS_MIN,
+    Alarm,
+    Alarms,
+    OtherAlarm,
+    behind_bytes,
+    disk_alarm,
+    memory_alarm,
+    memory_limit,
+)
 from leveret.server.clock import now_ms
+from leveret.server.cluster_settings import CannotJoin
 from leveret.server.config import Config
 from leveret.server.connector import Connector
 from leveret.server.endpoint import AMQP, HTTP, PROMETHEUS, CannotListen, Endpoint, endpoints
@@ -35,12 +47,15 @@ from leveret.shovel.shovel import ShovelEnvironment
 from leveret.shovel.supervisor import ShovelSupervisor
 
 if TYPE_CHECKING:
+    from leveret.cluster.cluster import Cluster
     from leveret.store.opened import Opened
 
 T = TypeVar("T")
 
 # A client that only listens now and then answers a close in its own time, and need not.
 STOP_S = 0.5
+# What the store keeps for a node of a cluster.
+CLUSTER_FACT = "cluster"
 STOP_REASON = "broker forced connection closure with reason 'shutdown'"
 
 log = logging.getLogger("leveret.server")
@@ -83,9 +98,10 @@ class Node:
         self.logins: LoginChain | None = None
         self.sessions = Sessions()
         self.audit = Audit(self.broker, config.event_exchange)
+        self.cluster: Cluster | None = None
 
     async def start(self) -> None:
-        """Listen, or CannotListen."""
+        """Listen, or CannotListen; in a cluster when this node is in it, or CannotJoin."""
         if not self._guest:
             calm_garbage_collector()
         loop = asyncio.get_running_loop()
@@ -102,16 +118,8 @@ class Node:
         self.logins = LoginChain(self.broker, loop, self._oauth2, self._http_logins, now_ms, self.do)
         if self.tls is not None:
             self.tls.start()
-        try:
-            await self._listen(transport)
-        except BaseException:
-            await self._close_listeners()
-            self.logins.close()
-            if self.tls is not None:
-                self.tls.close()
-            if self._opened is not None:
-                self._opened.leave()
-            raise
+        if self._config.cluster is None:
+            await self._listen_or_leave(transport)
         alarms.start()
         if self._opened is not None:
             if self._config.sync == "os":
@@ -119,15 +127,72 @@ class Node:
             sync = self._config.sync == "always"
             self._opened.start(loop.call_soon_threadsafe, outbox.on_progress, self._on_storage_failed, sync)
             outbox.schedule()
+        if self._config.cluster is not None:
+            try:
+                await self._join(alarms, outbox)
+                await self._listen(transport)
+            except BaseException:
+                await self.stop()
+                raise
         connector = Connector(self.broker, partial(transport, None))
         environment = ShovelEnvironment(connector.connect, now_ms, lambda: self.broker.cluster_name)
-        self.shovels = ShovelSupervisor(self.broker, environment, self.change)
+        runs_here = (lambda key: True) if self.cluster is None else self.cluster.runs
+        self.shovels = ShovelSupervisor(self.broker, environment, self.change, runs_here)
         self.shovels.start()
 
     @property
     def config(self) -> Config:
         """The settings that it was started with."""
         return self._config
+
+    async def _listen_or_leave(self, transport: Callable[[Endpoint], Transport]) -> None:
+        try:
+            await self._listen(transport)
+        except BaseException:
+            await self._close_listeners()
+            if self.logins is not None:
+                self.logins.close()
+            if self.tls is not None:
+                self.tls.close()
+            if self._opened is not None:
+                self._opened.leave()
+            raise
+
+    async def _join(self, alarms: Alarms, outbox: Outbox) -> None:
+        """Come into the cluster, and have there what the settings define."""
+        from leveret.cluster.cluster import CUT_OFF, Cluster  # noqa: PLC0415 - one node needs nothing of it
+        from leveret.cluster.surroundings import Surroundings  # noqa: PLC0415
+
+        assert self._config.cluster is not None
+        assert self._opened is not None
+        data_dir = Path(self._config.data_dir)
+        alarm = OtherAlarm(CUT_OFF)
+        alarms.watch(alarm)
+
+        def on_cut_off(cut_off: bool) -> None:
+            alarm.is_set = cut_off
+            alarms.look()
+
+        fact, store = self._opened.fact(CLUSTER_FACT), self._opened.store
+        surroundings = Surroundings(
+            fact, partial(store.keep_fact, CLUSTER_FACT), outbox, on_cut_off, self._on_cluster_failed
+        )
+        self.cluster = Cluster(self._config.cluster, data_dir, self.broker, surroundings)
+        await self.cluster.start()
+        found = read_file(self._config.load_definitions) if self._config.load_definitions else {}
+        if self.cluster.is_new:
+            await self.change(partial(define_defaults, self.broker, self._config, found))
+        for step in steps_of_import(self.broker, found, Choices(skip_unsupported=self._config.skip_unsupported)):
+            if step is not None:
+                await self.agree(step)
+        await self.change(partial(apply, self.broker, self._config))
+
+    def _on_cluster_failed(self, error: Exception) -> None:
+        """There is no engine any more: the node stops and says why."""
+        log.critical("shutting down: %s", error)
+        self.failed = CannotJoin(str(error))
+        if self.on_failed is not None:
+            self.on_failed()
 
     async def _listen(self, transport: Callable[[Endpoint], Transport]) -> None:
         for endpoint in self.endpoints:
@@ -177,9 +242,38 @@ class Node:
             self._alarms.look()
 
     async def change(self, function: Callable[[], T]) -> T:
-        """Call what changes the model, from outside of any connection; return when that is on disk."""
+        """Call what changes the model, from outside of any connection; return when that is on disk.
+
+        In a cluster it is called again after each command that all have agreed on, until there is no other.
+        """
         assert self._outbox is not None
-        return await self._outbox.change(function)
+        agreed: Command | None = None
+        while True:
+            try:
+                return await self._outbox.change(function)
+            except Proposed as proposed:
+                agreed = proposed.command
+                result = await self.agree(agreed)
+                if isinstance(agreed, DeclareQueue) and agreed.name.startswith("amq.gen-"):
+                    # Asked again, the server would give another name.
+                    return cast(T, result)
+            except NotFound:
+                if agreed is None or not type(agreed).__name__.startswith(("Delete", "Clear")):
+                    raise
+                # It is gone, as was asked for.
+                return cast(T, None)
+
+    async def agree(self, command: Command) -> object:
+        """Have all nodes of the cluster carry a command out, and return what that has returned here."""
+        assert self.broker.propose is not None
+        return await self.agreed(self.broker.propose(command, None))
+
+    async def agreed(self, proposal: Proposal) -> object:
+        """Wait until what was proposed is done everywhere."""
+        await self.until(lambda: proposal.done)
+        if proposal.error is not None:
+            raise proposal.error
+        return proposal.result
 
     def do(self, function: Callable[[], T]) -> T:
         """Call what changes the model, from outside of any connection; what changed is on disk later."""
@@ -218,6 +312,8 @@ class Node:
         for transport in list(self.transports):
             transport.abort()
         await asyncio.sleep(0)
+        if self.cluster is not None:
+            await self.cluster.stop()
         if self._heap is not None:
             self._heap.close()
         if self._alarms is not None:
@@ -262,7 +358,11 @@ def configured_broker(config: Config, opened: "Opened | None" = None) -> Broker:
 
     Guest is made on first start if they have no users.
     """
+    if config.cluster is not None:
+        return clustered_broker(opened)
     broker = Broker(config.settings()) if opened is None else opened.broker
+    if opened is not None and opened.fact(CLUSTER_FACT) is not None:
+        raise CannotJoin("the data folder is that of a node of a cluster, which must be started with --cluster")
     found = read_file(config.load_definitions) if config.load_definitions else {}
     if opened is None or opened.fresh:
         broker.add_vhost("/")
@@ -272,6 +372,25 @@ def configured_broker(config: Config, opened: "Opened | None" = None) -> Broker:
         load(broker, found, config)
     apply(broker, config)
     return broker
+
+
+def clustered_broker(opened: "Opened | None") -> Broker:
+    """A broker with what the cluster had defined when it was last in it."""
+    if opened is None:
+        raise CannotJoin('a node of a cluster must have its data on disk: storage = "disk"')
+    if not opened.fresh and opened.fact(CLUSTER_FACT) is None:
+        raise CannotJoin(
+            "the data folder is that of a broker which was in no cluster. Export its definitions, start with an empty "
+            "folder, and import them"
+        )
+    return opened.broker
+
+
+def define_defaults(broker: Broker, config: Config, found: dict[str, object]) -> None:
+    """What a new cluster has before anything is defined; all its first nodes say so, and it is done once."""
+    broker.add_vhost("/")
+    if not config.users and not found.get("users"):
+        add_guest(broker)
 
 
 def load(broker: Broker, found: dict[str, Any], config: Config) -> None:

@@ -18,14 +18,19 @@ log = logging.getLogger("leveret.shovel")
 
 
 class ShovelSupervisor:
-    """All shovels by vhost and name. `change` runs a function that changes the model."""
+    """All shovels by vhost and name. `change` runs a function that changes the model; not those run that others do."""
 
     def __init__(
-        self, broker: Broker, environment: ShovelEnvironment, change: Callable[[Callable[[], None]], Awaitable[None]]
+        self,
+        broker: Broker,
+        environment: ShovelEnvironment,
+        change: Callable[[Callable[[], None]], Awaitable[None]],
+        runs_here: Callable[[Key], bool] = lambda key: True,
     ) -> None:
         self._broker = broker
         self._environment = environment
         self._change = change
+        self._runs_here = runs_here
         self._known: dict[Key, Shovel] = {}
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         # Also those that are being stopped.
@@ -64,7 +69,7 @@ class ShovelSupervisor:
         if before is not None:
             before.cancel()
         value = self._value(key)
-        if value is None:
+        if value is None or not self._runs_here(key):
             return
         try:
             check_shovel(name, value)

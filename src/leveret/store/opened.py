@@ -142,6 +142,10 @@ class Opened:
         store.delivered_up_to = delivered_up_to
         return store
 
+    def fact(self, name: str) -> str | None:
+        """What was kept under this name; to be asked before anything is written."""
+        return self._definitions.fact(name)
+
     def start(
         self,
         call_soon: Callable[..., object],

@@ -247,6 +247,10 @@ class Store(PagedStorage):
         if not self.open_groups:
             self.compaction.groups_closed()
 
+    def keep_fact(self, name: str, value: str) -> None:
+        """Keep this with the rows that were said before it, or after them."""
+        self._changes.append(set_fact(name, value))
+
     def forget_changes(self) -> None:
         """What was said is on disk already."""
         self._changes = []

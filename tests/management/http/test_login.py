@@ -133,6 +133,7 @@ TABLE: dict[frozenset[str], str] = {
         GET /api/auth/attempts/{node}
         DELETE /api/auth/attempts/{node}/source
         GET /api/auth/attempts/{node}/source
+        GET /api/cluster
         GET /api/log
         GET /api/nodes
         GET /api/nodes/{node}
@@ -165,6 +166,7 @@ TABLE: dict[frozenset[str], str] = {
         DELETE /api/shovels/vhost/{vhost}/{name}/restart
     """,
     ADMINISTRATORS: """
+        DELETE /api/cluster/nodes/{node}
         GET /api/all-configuration
         POST /api/all-configuration
         GET /api/auth/hash_password/{password}

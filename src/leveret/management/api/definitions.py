@@ -7,6 +7,7 @@ from email.parser import BytesParser
 from itertools import islice
 from typing import Any
 
+from leveret.broker.command import Command
 from leveret.broker.vhost import VirtualHost
 from leveret.definitions.export import (
     Section,
@@ -103,13 +104,21 @@ async def post_definitions(request: Request) -> Result:
     return Answer({"left_out": choices.left_out}) if choices.skip_unsupported else Answer(None, 204)
 
 
-async def carry_out(request: Request, steps: Iterator[None]) -> None:
+async def carry_out(request: Request, steps: Iterator[Command | None]) -> None:
     """Take all steps, some at a time, and return when what they changed is on disk."""
 
-    def take_some() -> bool:
-        return sum(1 for _ in islice(steps, STEPS)) == STEPS
+    def take_some() -> list[Command | None]:
+        """As many as can be taken without waiting."""
+        taken: list[Command | None] = []
+        for step in islice(steps, STEPS):
+            taken.append(step)
+            if step is not None:
+                break
+        return taken
 
-    while request.node.do(request.attributed(take_some)):
+    while taken := request.node.do(request.attributed(take_some)):
+        if taken[-1] is not None:
+            await request.node.agree(taken[-1])
         await asyncio.sleep(0)
     await request.synced()
 

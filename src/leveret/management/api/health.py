@@ -5,6 +5,7 @@ import re
 from leveret.broker.message import Message, new_message
 from leveret.broker.rewrite import make_origin
 from leveret.broker.vhost import VirtualHost
+from leveret.management.api.cluster import is_running
 from leveret.management.api.nodes import protocols
 from leveret.management.http.answer import Answer, bad_request
 from leveret.management.http.json import Json
@@ -164,6 +165,9 @@ async def check_aliveness(request: Request) -> Result:
 
 def try_queue(vhost: VirtualHost, request: Request) -> bool:
     queue = vhost.declare_queue(QUEUE)
+    if queue.away:
+        # Its own node tries it.
+        return is_running(request, queue.home)
     vhost.publish(vhost.exchanges[""], aliveness_message(), request.broker.now)
     # RabbitMQ: the queue stays, since whoever asks will do so again.
     return queue.take(no_ack=True) is not None

@@ -5,7 +5,7 @@ Beyond RabbitMQ: looking at them without side effects, moving them, putting dead
 
 from collections.abc import Mapping
 
-from leveret.broker.declaration import check_access
+from leveret.broker.declaration import check_access, check_home
 from leveret.broker.dispatch import dispatch
 from leveret.broker.queue import Queue
 from leveret.management.api.queues import find_queue
@@ -158,6 +158,7 @@ def usable(request: Request, right: str) -> Queue:
     queue = find_queue(request)
     request.rights.check_queue(right, queue.name)
     check_access(queue, None)
+    check_home(queue)
     return queue
 
 

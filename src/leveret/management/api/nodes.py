@@ -1,11 +1,14 @@
-"""The nodes, of which there is one: statistics of the process and the machine, under RabbitMQ's names."""
+"""The nodes: statistics of the process and the machine, under RabbitMQ's names; of others, what they have said last."""
 
 import os
 import platform
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from leveret import __version__
 from leveret.broker.declaration import EXCHANGE_TYPES
+from leveret.management.api.cluster import is_running, node_names
 from leveret.management.http.answer import Answer
 from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list
@@ -143,15 +146,28 @@ def contexts(node: "Node") -> list[JsonObject]:
     ]
 
 
+def any_node_view(request: Request, name: str) -> JsonObject:
+    """This node, or what is known of another."""
+    if name == request.broker.settings.node_name:
+        return node_view(request)
+    running = is_running(request, name)
+    cluster = request.node.cluster
+    said = cluster.descriptions.get(name) if running and cluster is not None else None
+    found: JsonObject = {} if said is None else msgspec.json.decode(said)
+    return found | {"name": name, "type": "disc", "running": running}
+
+
 def get_nodes(request: Request) -> Answer:
     """All nodes."""
-    return answer_list(
-        request.query, [request.broker.settings.node_name], lambda _: node_view(request), lambda name: (name,)
-    )
+    names = node_names(request)
+    return answer_list(request.query, names, lambda name: any_node_view(request, name), lambda name: (name,))
 
 
 def get_node(request: Request) -> Result:
     """One node; `memory=true` adds its memory breakdown, `binary=true` the memory of message bodies."""
+    name = request.path["node"]
+    if name != request.broker.settings.node_name and name in node_names(request):
+        return select_columns(request.query, any_node_view(request, name))
     request.check_node()
     view = node_view(request)
     if request.query.get("memory") == "true":

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from leveret.broker.arguments import queue_type
-from leveret.broker.declaration import check_access
+from leveret.broker.declaration import check_access, check_home
 from leveret.broker.policy import Policy
 from leveret.broker.queue import Queue
 from leveret.broker.vhost import VirtualHost
@@ -55,7 +55,7 @@ def queue_view(request: Request, vhost: VirtualHost, queue: Queue) -> JsonObject
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
         "arguments": to_json(queue.arguments),
-        "node": node_name,
+        "node": queue.home or node_name,
         "state": "running",
         "policy": None if queue.policy is None else queue.policy.name,
         "operator_policy": None if queue.operator_policy is None else queue.operator_policy.name,
@@ -178,6 +178,8 @@ async def put_queue(request: Request) -> Answer:
 async def delete_queue(request: Request) -> Answer:
     """Delete a queue; with `if-empty` only if it has no messages, with `if-unused` only if it has no consumers."""
     name, if_unused, if_empty = find_queue(request).name, request.flag("if-unused"), request.flag("if-empty")
+    if if_unused or if_empty:
+        check_home(find_queue(request))
     await request.change(
         request.vhost.delete_queue, name, None, if_unused=if_unused, if_empty=if_empty, rights=request.rights
     )
@@ -195,6 +197,7 @@ async def purge_queue(request: Request) -> Answer:
     queue = find_queue(request)
     request.rights.check_queue("read", queue.name)
     check_access(queue, None)
+    check_home(queue)
     request.node.do(queue.purge)
     discard = queue.discard
     if discard is not None:

@@ -2,6 +2,7 @@
 
 from leveret.broker.vhost import VirtualHost
 from leveret.definitions.item import tags_of
+from leveret.management.api.cluster import is_running, node_names
 from leveret.management.http.answer import Answer, bad_request, created, done
 from leveret.management.http.json import JsonObject
 from leveret.management.http.list_answer import answer_list
@@ -24,7 +25,7 @@ def vhost_view(request: Request, vhost: VirtualHost, octets: dict[str, int]) -> 
         "default_queue_type": vhost.default_queue_type or "undefined",
         "metadata": metadata,
         "tracing": vhost.tracing,
-        "cluster_state": {request.broker.settings.node_name: "running"},
+        "cluster_state": {name: "running" if is_running(request, name) else "down" for name in node_names(request)},
     }
     if request.without_stats:
         return view
