@@ -452,8 +452,9 @@ describe("the keyboard", () => {
     await page.locator(".palette li", { hasText: "to.created" }).first().waitFor();
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "to.created" }).waitFor();
+    await page.getByRole("link", { name: /^Messages/ }).waitFor();
     await page.keyboard.press("]");
-    await page.waitForURL(/tab=messages/);
+    await expect.poll(() => page.url()).toContain("tab=messages");
     await page.keyboard.press("g");
     await page.keyboard.press("e");
     await page.getByRole("heading", { name: "Exchanges", exact: true }).waitFor();

@@ -44,6 +44,7 @@ HASHED = re.compile(r"-([A-Za-z0-9_-]{8})\.[a-z0-9.]+")
 
 NOT_BUILT = b"""\
 Leveret is running, but its web page is not built in this installation.
+To build it, install Node.js and run `make run` again in the checkout; wheels carry it.
 
 The HTTP API is at /api/ and needs a login: /api/overview, for example, or /api/openapi.json, its description.
 Prometheus' metrics are at /metrics.
