@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,19 @@ def test_effective_settings_are_toml(secured: Running, trust: Trust, tmp_path: P
         'tls.names."*.a.example".certificate = "/c"',
         'tls.names."*.a.example".key = ""',
     ]
+
+
+def test_answers_over_tls_say_so_for_later(secured: Running, trust: Trust) -> None:
+    """SPEC §9.1: HSTS, over TLS only, and to whoever does not call the broker localhost."""
+    context = ssl.create_default_context(cafile=str(trust.ca))
+    for host, said in (("mq.example", "max-age=31536000"), ("localhost", None)):
+        connection = HTTPSConnection("localhost", secured.port_of("https"), context=context, timeout=PATIENCE)
+        connection.request("GET", "/api/whoami", headers={"Host": host})
+        assert connection.getresponse().getheader("Strict-Transport-Security") == said
+        connection.close()
+    assert (
+        "Strict-Transport-Security" not in secured.http().ask("GET", "/api/whoami", headers={"Host": "mq.example"}).headers
+    )
 
 
 # What is checked

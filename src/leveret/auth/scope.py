@@ -111,6 +111,9 @@ class TokenUser(User):
             rights = self.rights[vhost_name] = ScopeRights(self.name, vhost_name, self._scopes)
         return rights
 
+    def is_good(self, now: int) -> bool:
+        return now < self.expires_at
+
     def renew(self, token: User) -> bool:
         """Go on with a newer token of the same user; whoever looks after connections has them rechecked."""
         if not isinstance(token, TokenUser) or token.name != self.name:

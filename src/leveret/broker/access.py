@@ -1,6 +1,7 @@
 """Users: their tags, limits and rights. Knows no protocol: who is logged in is a `ConnectedClient`."""
 
 import ipaddress
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
@@ -66,6 +67,10 @@ class User:
         """Whether this is the password; a blank one never is."""
         return is_password(password, self.password_hash, self.hashing)
 
+    def is_good(self, now: int) -> bool:
+        """Whether what it has logged in with still lets it in (ms); who has a password has that as long as it is there."""
+        return True
+
     def renew(self, token: "User") -> bool:
         """Go on as this one, who has logged in anew; whoever has a password goes on anyway."""
         return True
@@ -84,12 +89,18 @@ class User:
 class LimitedUser(User):
     """One with fewer tags than it has: what a key of its own lets it do. Rights, limits and connections are the user's."""
 
-    def __init__(self, user: User, tags: tuple[str, ...], only_reads: bool) -> None:
+    def __init__(
+        self, user: User, tags: tuple[str, ...], only_reads: bool, is_good: Callable[[int], bool] = lambda now: True
+    ) -> None:
         super().__init__(user.name, "", tags, user.loopback_only, user.hashing)
         self.limits = user.limits
         self.rights = user.rights
         self.clients = user.clients
         self.only_reads = only_reads
+        self._is_good = is_good
+
+    def is_good(self, now: int) -> bool:
+        return self._is_good(now)
 
 
 class TrustedUser(User):

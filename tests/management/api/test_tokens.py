@@ -1,9 +1,11 @@
 """API keys over HTTP."""
 
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from tests.management.support import Http, Running
+from tests.server.support import PATIENCE
 
 from leveret.cli.ctl_tokens import seconds
 
@@ -79,3 +81,16 @@ def test_keys_survive_a_restart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "found"), [("90d", 7_776_000), ("12h", 43_200), ("5m", 300), ("7", 7), ("7s", 7)])
 def test_times_on_the_command_line(text: str, found: int) -> None:
     assert seconds(text) == found
+
+
+def test_stream_ends_with_its_key(broker: Running, http: Http) -> None:
+    """SPEC §7.5 revoking: also while nothing is sent, since the next counters are a minute away."""
+    token = made(http)
+    connection = HTTPConnection("127.0.0.1", broker.http_port, timeout=PATIENCE)
+    connection.request("GET", "/api/stream?interval=60", headers={"Authorization": f"Bearer {token['token']}"})
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.readline().startswith(b"id: ")
+    assert http.delete(f"/api/tokens/{token['id']}").status == 204
+    answer.read()
+    connection.close()

@@ -6,10 +6,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from multidict import CIMultiDict
 from tests.management.support import Http, Response, Running
 
 from leveret.management.http.answer import Refused
-from leveret.management.http.origin import PAGE_HEADER, check_origin, is_own
+from leveret.management.http.origin import PAGE_HEADER, add_security, check_origin, is_own
 
 ELSEWHERE = "https://evil.example"
 OPS = "https://ops.example"
@@ -123,3 +124,20 @@ def test_every_answer_tells_browsers_what_not_to_do(broker: Running, path: str, 
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "no-referrer"
     assert "Strict-Transport-Security" not in headers
+
+
+@pytest.mark.parametrize(
+    ("secure", "host", "seconds", "said"),
+    [
+        (True, "mq.example:15671", 60, "max-age=60"),
+        (True, "127.0.0.1:15671", 60, "max-age=60"),
+        (True, "localhost:15671", 60, None),
+        (True, "mq.example", 0, None),
+        (False, "mq.example", 60, None),
+    ],
+)
+def test_browsers_are_told_to_come_with_tls(secure: bool, host: str, seconds: int, said: str | None) -> None:
+    """Over TLS only, as what is said without it may be somebody else's; never to localhost, where others are without."""
+    headers: CIMultiDict[str] = CIMultiDict()
+    add_security(headers, secure, host, seconds)
+    assert headers.get("Strict-Transport-Security") == said

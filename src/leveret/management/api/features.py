@@ -77,12 +77,12 @@ def get_effective_config(request: Request) -> Answer:
 
 
 def toml_lines(name: str, value: object) -> Iterator[str]:
-    """A setting as TOML; of a table, each of its settings."""
+    """A setting as TOML; of a table, each of its settings. What is None is not said, as in a file."""
     if isinstance(value, dict):
         for part, inner in value.items():
             plain = part.replace("_", "").isalnum() and part.isascii()
             yield from toml_lines(f"{name}.{part if plain else msgspec.json.encode(part).decode()}", inner)
-    else:
+    elif value is not None:
         yield f"{name} = {msgspec.json.encode(value).decode()}"
 
 

@@ -22,6 +22,8 @@ from leveret.server.clock import now_ms
 INTERVAL_MAX_S = 60
 # Whoever cannot read so many counters is no longer asking for them; 0 is for ever.
 COUNT_MAX = 1_000_000
+# Who may not listen any more hears nothing more after so long.
+LOOK_S = 0.5
 
 
 def get_stream(request: Request) -> Result:
@@ -57,9 +59,12 @@ async def event_stream(request: Request, interval: int, count: int) -> AsyncIter
         sent += 1
         if sent == count:
             return
-        await asyncio.sleep(interval)
-        if account(request) != was:
-            return
+        left = float(interval)
+        while left > 0:
+            await asyncio.sleep(min(left, LOOK_S))
+            left -= LOOK_S
+            if account(request) != was:
+                return
 
 
 def left_off(request: Request) -> int:
@@ -78,7 +83,8 @@ def event_id(request: Request, number: int) -> str:
 def account(request: Request) -> tuple[object, ...]:
     """What the login was good for: who, with which password and tags."""
     known = request.broker.users.get(request.user.name)
-    return (known, None if known is None else (known.password_hash, known.tags))
+    good = request.user.is_good(now_ms())
+    return (known, None if known is None else (known.password_hash, known.tags), good)
 
 
 def may_see(request: Request, event: Event) -> bool:

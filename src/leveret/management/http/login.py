@@ -78,7 +78,10 @@ async def user_of_token(broker: Broker, key: str, peer: str) -> User:
     user = None if token is None else broker.users.get(token.user_name)
     if token is None or user is None:
         raise Refused(401, "Not_Authorized", "not_authorized")
-    return LimitedUser(user, token.tags(user.tags), READ in token.scopes)
+    by_id = broker.tokens.by_id
+    return LimitedUser(
+        user, token.tags(user.tags), READ in token.scopes, lambda now: by_id.get(token.id) is token and token.is_valid(now)
+    )
 
 
 def user_of_cookie(node: "Node", value: str) -> User:
