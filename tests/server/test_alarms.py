@@ -343,12 +343,17 @@ def test_next_look_is_when_the_limit_may_be_reached(left: int, seconds: float) -
     assert loop.delay == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize(("left", "size"), [(1000, MIB), (400 * MIB, 100 * MIB)])
-def test_looks_when_much_was_read_in_one_turn(left: int, size: int) -> None:
-    """SPEC §8.6 timers run between turns only; in a turn that brings much, it is looked at in between."""
+@pytest.mark.parametrize(
+    ("limit", "left", "size"), [(64 * MIB, 1000, MIB), (1000, 400 * MIB, 100 * MIB), (1000, 1000, 250), (1000, 10, 250)]
+)
+def test_looks_when_much_was_read_in_one_turn(limit: int, left: int, size: int) -> None:
+    """SPEC §8.6 timers run between turns only; in a turn that brings much, it is looked at in between.
+
+    Before the next look no more comes than a quarter of the limit, as that is what is left when the alarm is set.
+    """
     gauge = Gauge(left)
     looks = []
-    alarm = Alarm(MEMORY, 1000, lambda: looks.append(gauge.left) or gauge.left)  # type: ignore[func-returns-value]
+    alarm = Alarm(MEMORY, limit, lambda: looks.append(gauge.left) or gauge.left)  # type: ignore[func-returns-value]
     _, alarms = watched(alarm)
     alarms.start()
     looks.clear()

@@ -55,9 +55,9 @@ SAID = {
     *("vhost", "user", "id", "name", "tags", "scopes", "expires_at", "limits", "loopback_only", "operator"),
     *("exchange", "component", "pattern", "priority", "apply_to", "durable", "auto_delete", "exclusive", "kind"),
     *("configure", "write", "read", "internal", "source", "destination", "to_queue", "routing_key"),
-    *("description", "tracing"),
+    *("description", "tracing", "home"),
 }
-NOT_SAID = {"by", "at", "password_hash", "hashing", "digest", "created_at", "value", "definition", "arguments"}
+NOT_SAID = {"by", "at", "password_hash", "hashing", "digest", "created_at", "made_at", "value", "definition", "arguments"}
 
 T = TypeVar("T")
 

@@ -245,7 +245,9 @@ class Alarms:
         left = min([left for left, is_set in lefts if not is_set], default=FAR)
         self._delay_s = min(LOOK_S, max(SOONEST_S, left / FASTEST))
         self._relieved = any(alarm.is_set and alarm.reason == LOW_ON_MEMORY for alarm in self._alarms)
-        self._unread = max(READ_MIN, left // READ_PART)
+        # However slow the timer is, no more comes before the next look than a limit has room for.
+        least = min((alarm.limit for alarm in self._alarms if alarm.limit), default=FAR)
+        self._unread = max(min(READ_MIN, least // READ_PART), left // READ_PART)
         reason = " & ".join(alarm.reason for alarm in self._alarms if alarm.is_set)
         if reason != self._broker.alarm:
             self._throttle(reason, self._broker.flow)

@@ -66,7 +66,7 @@ class Node:
 
     def __init__(self, config: Config, guest: bool = False) -> None:
         self._config = config
-        self._guest = guest
+        self.is_guest = guest
         self.started_at = now_ms()
         # First: who has made a mistake in it hears so before a folder is opened.
         self.tls = Tls(config.tls) if config.tls.wanted else None
@@ -102,11 +102,11 @@ class Node:
 
     async def start(self) -> None:
         """Listen, or CannotListen; in a cluster when this node is in it, or CannotJoin."""
-        if not self._guest:
+        if not self.is_guest:
             calm_garbage_collector()
         loop = asyncio.get_running_loop()
         buffer = ReadBuffer(self._config.frame_max)
-        self._heap = Heap(loop, tuned=not self._guest)
+        self._heap = Heap(loop, tuned=not self.is_guest)
         alarms = self._alarms = alarms_of(self._config, loop, self.broker, self._heap)
         outbox = self._outbox = Outbox(loop, self.broker, self._heap, alarms)
         alarms.on_quiet = outbox.tidy

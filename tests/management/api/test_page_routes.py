@@ -145,10 +145,10 @@ def test_last_lines_of_the_log(http: Http, vhost: str) -> None:
     with pytest.raises(AssertionError):
         http.get("/api/log?level=loud")
     http.delete(f"/api/vhosts/{http.quoted(vhost)}")
-    found = http.get("/api/log?text=started")
+    found = http.get("/api/log?text=vhost.deleted")
     assert {"number", "time", "level", "logger", "text"} == set(found["lines"][0])
-    assert any("TCP listener" in line["text"] for line in found["lines"])
-    assert http.get("/api/log?level=error&text=started")["lines"] == []
+    assert any(vhost in line["text"] for line in found["lines"])
+    assert http.get("/api/log?level=error&text=vhost.deleted")["lines"] == []
     assert [line for line in http.get(f"/api/log?since={last}")["lines"] if line["number"] <= last] == []
 
 

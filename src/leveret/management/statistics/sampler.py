@@ -108,7 +108,8 @@ class Sampler:
     def start(self) -> None:
         """Sample from now on."""
         self._loop = asyncio.get_running_loop()
-        self.log_lines.open()
+        if not self._node.is_guest:
+            self.log_lines.open()
         for _ in self._sample_all():
             pass
         self._rest(self._loop)
