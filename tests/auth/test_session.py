@@ -58,3 +58,25 @@ def test_of_too_many_the_oldest_ends(broker: Broker, monkeypatch: pytest.MonkeyP
     sessions = Sessions()
     values = [sessions.begin(broker.users["guest"], 0) for _ in range(3)]
     assert [sessions.find(value, broker.users, 0) is not None for value in values] == [False, True, True]
+
+
+def test_sessions_outlive_the_broker_where_they_are_kept(broker: Broker) -> None:
+    kept: list[str] = []
+    sessions = Sessions("", kept.append)
+    value, ended = (sessions.begin(broker.users["guest"], 0) for _ in range(2))
+    sessions.end(ended)
+    assert value not in kept[-1]
+    assert broker.users["guest"].password_hash not in kept[-1]
+    again = default_broker()
+    again.users["guest"].password_hash = broker.users["guest"].password_hash
+    later = Sessions(kept[-1], kept.append)
+    assert later.find(value, again.users, LIFETIME_MS - 1) is again.users["guest"]
+    assert later.find(ended, again.users, 0) is None
+    again.add_user("guest", "other")
+    assert later.find(value, again.users, 0) is None
+
+
+@pytest.mark.parametrize("kept", ["{", "[]", '{"a": 1}', "\ufffd"])
+def test_what_is_kept_and_damaged_is_said_and_left_out(kept: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert len(Sessions(kept)) == 0
+    assert "cannot be read" in caplog.text

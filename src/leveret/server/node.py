@@ -45,6 +45,7 @@ from leveret.server.tls import Tls
 from leveret.server.transport import Transport
 from leveret.shovel.shovel import ShovelEnvironment
 from leveret.shovel.supervisor import ShovelSupervisor
+from leveret.store.modes import write_private
 
 if TYPE_CHECKING:
     from leveret.cluster.cluster import Cluster
@@ -59,6 +60,26 @@ CLUSTER_FACT = "cluster"
 STOP_REASON = "broker forced connection closure with reason 'shutdown'"
 
 log = logging.getLogger("leveret.server")
+
+
+def kept_sessions(config: Config) -> Sessions:
+    """The logins of the web page, those too that were there when the broker stopped."""
+    if config.storage == "memory":
+        return Sessions()
+    file = Path(config.data_dir) / "sessions.json"
+    try:
+        kept = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        kept = ""
+    return Sessions(kept, partial(keep_session, str(file)))
+
+
+def keep_session(file: str, text: str) -> None:
+    """Write the sessions; without them everybody only has to log in again."""
+    try:
+        write_private(file, text)
+    except OSError as error:
+        log.warning("the web page's sessions are not kept: %s", error)
 
 
 class Node:
@@ -96,7 +117,7 @@ class Node:
         self._outbox: Outbox | None = None
         self.shovels: ShovelSupervisor | None = None
         self.logins: LoginChain | None = None
-        self.sessions = Sessions()
+        self.sessions = kept_sessions(config)
         self.audit = Audit(self.broker, config.event_exchange)
         self.cluster: Cluster | None = None
 

@@ -9,7 +9,7 @@ FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 OTHERS = 0o077
 # How the names of our files begin. SQLite gives its other files the mode of the main one.
-OURS = ("journal-", "spill-", "definitions.sqlite", "damaged-", "lock", "control.sock", "cluster")
+OURS = ("journal-", "spill-", "definitions.sqlite", "damaged-", "lock", "control.sock", "cluster", "sessions")
 # What a file system has of its own in its topmost folder.
 OF_FILE_SYSTEM = ("lost+found",)
 
