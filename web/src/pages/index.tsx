@@ -1,7 +1,7 @@
 // Which page an address asks for.
 
 import type { JSX } from "preact";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { place, to } from "../lib/route";
 import { Empty } from "../ui/basic";
 import { Features, Limits, Shovels, UserPage, Users, Vhosts } from "./admin";
@@ -45,7 +45,8 @@ export function Page(): JSX.Element {
   const { parts } = place.value;
   const [first = "overview", ...rest] = parts;
   const name = rest[rest.length - 1];
-  useEffect(() => {
+  // With the page, not after it is painted: what is opened in between keeps its focus.
+  useLayoutEffect(() => {
     const title = first.charAt(0).toUpperCase() + first.slice(1).replace("-", " ");
     document.title = `${name ?? title} · Leveret`;
     // Whoever reads by ear hears where they have come.

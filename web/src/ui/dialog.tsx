@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { inWords } from "../lib/api";
 import { updating } from "../lib/live";
 import { Check, newId } from "./basic";
@@ -30,7 +30,8 @@ const FOCUSABLE = "button:not(:disabled), a[href], input:not(:disabled), select,
 /** Keep focus inside; Esc closes. */
 export function useTrap(close: () => void) {
   const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // Before it is painted: whoever types at once types into it.
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     const first =
       box.current?.querySelector<HTMLElement>("[data-focus]") ?? box.current?.querySelector<HTMLElement>(FOCUSABLE);

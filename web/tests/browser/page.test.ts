@@ -460,8 +460,10 @@ describe("the keyboard", () => {
     await page.getByRole("heading", { name: "Exchanges", exact: true }).waitFor();
     await page.keyboard.press("?");
     await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    const inDialog = () => page.evaluate(() => !!document.activeElement?.closest(".dialog"));
+    await expect.poll(inDialog).toBe(true);
     await page.keyboard.press("Tab");
-    expect(await page.evaluate(() => document.activeElement?.closest(".dialog") !== null)).toBe(true);
+    expect(await inDialog()).toBe(true);
     await page.keyboard.press("Escape");
     await page.keyboard.press(".");
     await page.getByRole("button", { name: /^Paused at/ }).waitFor();
