@@ -20,7 +20,7 @@ import pika
 
 READY_S = 60.0
 # In which what is waited for must have happened.
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 LOOK_S = 0.02
 AUTHORIZATION = "Basic " + base64.b64encode(b"guest:guest").decode()
 

@@ -13,7 +13,7 @@ from leveret.cluster.engine import Engine
 from leveret.cluster.nats import Client, Fault
 from leveret.cluster.stream import LEADER_ELECTED, Stream
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Elected(msgspec.Struct):

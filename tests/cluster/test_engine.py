@@ -17,7 +17,7 @@ from leveret.cluster import engine as engine_module
 from leveret.cluster.engine import DEATHS_MAX, Engine, EngineFailed, Options, RouteTls, configuration, find_binary
 from leveret.cluster.nats import Client, NatsError
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def eventually(condition: Callable[[], bool]) -> None:

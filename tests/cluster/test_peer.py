@@ -9,7 +9,7 @@ import pytest
 from leveret.cluster.link import BEAT, VERSION, Hello, Refusal
 from leveret.cluster.peer import Peers
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 LOOK_S = 0.01
 
 

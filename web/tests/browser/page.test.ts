@@ -229,22 +229,22 @@ describe("queues", () => {
 
 describe("dead letters", () => {
   test("are grouped, rehearsed and replayed", async () => {
-    await declare("work", { "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead" });
+    await declare("picking", { "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead" });
     await declare("dead");
-    for (const body of ["a", "b", "c"]) await broker.publish("work", body, { headers: { error: "no vat" } });
-    await broker.do("POST", "/api/queues/%2F/work/get", {
+    for (const body of ["a", "b", "c"]) await broker.publish("picking", body, { headers: { error: "no vat" } });
+    await broker.do("POST", "/api/queues/%2F/picking/get", {
       count: 3,
       ackmode: "reject_requeue_false",
       encoding: "auto",
     });
     await visit("/dead-letters/%2F/dead");
-    await page.getByLabel("Select rejected in work").check();
+    await page.getByLabel("Select rejected in picking").check();
     await page.getByText("no vat").waitFor();
     await page.getByText(/\+3 on 0 ready/).waitFor();
     expect((await queue("dead")).messages_ready).toBe(3);
     await page.getByRole("button", { name: "Replay 3" }).click();
     await saysToast("3 messages replayed");
-    expect([(await queue("dead")).messages_ready, (await queue("work")).messages_ready]).toEqual([0, 3]);
+    expect([(await queue("dead")).messages_ready, (await queue("picking")).messages_ready]).toEqual([0, 3]);
   });
 });
 
